@@ -52,7 +52,7 @@ func (f Flags) String() string {
 		}
 	}
 	if rest := f &^ flagsMask; rest != 0 {
-		parts = append(parts, hex(uint64(rest), 2))
+		parts = append(parts, hexNum(uint64(rest), 2))
 	}
 	return strings.Join(parts, "|")
 }

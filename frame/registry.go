@@ -18,7 +18,7 @@ func TypeName(ch ChannelID, t Type) string {
 			return name
 		}
 	}
-	return "unknown(" + hex(uint64(t), 4) + ")"
+	return "unknown(" + hexNum(uint64(t), 4) + ")"
 }
 
 // A typeRun names consecutive types of one channel, separated by spaces.

@@ -112,7 +112,7 @@ func (c ChannelID) String() string {
 	if int(c) < len(names) {
 		return names[c]
 	}
-	return hex(uint64(c), 4)
+	return hexNum(uint64(c), 4)
 }
 
 // MinProfile returns the lowest profile at which the channel may be enabled
@@ -162,11 +162,11 @@ func (p Profile) String() string {
 	case ProfileSovereign:
 		return "Sovereign"
 	}
-	return "unknown(" + hex(uint64(p), 2) + ")"
+	return "unknown(" + hexNum(uint64(p), 2) + ")"
 }
 
-// hex returns v as 0x and n digits.
-func hex(v uint64, n int) string {
+// hexNum returns v as 0x and n digits.
+func hexNum(v uint64, n int) string {
 	b := make([]byte, 2+n)
 	b[0], b[1] = '0', 'x'
 	for i := len(b) - 1; i > 1; i-- {

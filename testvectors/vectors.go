@@ -61,6 +61,19 @@ type Expect struct {
 	Path   *string `json:"path,omitempty"`
 }
 
+// MarshalJSON writes the form of the files: corr is there, null perhaps, in a
+// refusal alone.
+func (e Expect) MarshalJSON() ([]byte, error) {
+	type plain Expect
+	if e.OK {
+		return json.Marshal(plain(e))
+	}
+	return json.Marshal(struct {
+		plain
+		Corr *string `json:"corr"`
+	}{plain(e), e.Corr})
+}
+
 // What a receiver sends for a payload that it refuses.
 const (
 	ReplyError        = "error"        // DISCO_ERROR with the code, echoing the corr

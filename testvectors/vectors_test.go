@@ -227,3 +227,38 @@ func TestSchemaMatchesLoader(t *testing.T) {
 		t.Error("the schema and the loader have a different number of fields")
 	}
 }
+
+// What is loaded marshals to what the file holds.
+func TestPayloadsMarshal(t *testing.T) {
+	for _, v := range load(t).Payloads {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back map[string]any
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Fatal(err)
+		}
+		expect := back["expect"].(map[string]any)
+		if _, has := expect["corr"]; has == v.Expect.OK {
+			t.Errorf("%s: corr in the marshalled expectation: %v", v.Name, has)
+		}
+		var again Payload
+		if err := json.Unmarshal(b, &again); err != nil {
+			t.Fatal(err)
+		}
+		again.Suite, again.Source = v.Suite, v.Source
+		if a, b := mustJSON(t, again), mustJSON(t, v); a != b {
+			t.Errorf("%s: %s\nbecame %s", v.Name, b, a)
+		}
+	}
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

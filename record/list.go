@@ -1,0 +1,202 @@
+package record
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/npamp/disco/frame/dcbor"
+)
+
+// A List is an array of records that has been checked, in the payload it came
+// in: it aliases that buffer and is valid as long as the buffer is unchanged.
+// Records of an unknown kind are in it, and told apart [C9].
+type List struct {
+	b       []byte // the elements' octets
+	n       int    // elements
+	skipped int    // of which this many have an unknown kind
+}
+
+// ScanList checks the array of records at b[i], whose depth in the payload is
+// 2, and returns it and the index after it, negative if anything is wrong.
+func ScanList(b []byte, i int, m dcbor.Mode) (l List, next int) {
+	n, i := dcbor.Array(b, i)
+	l.n = n
+	start := i
+	for ; n > 0 && i >= 0; n-- {
+		var known bool
+		if i, known = scan(b, i, m); !known {
+			l.skipped++
+		}
+	}
+	if i < 0 {
+		return List{}, i
+	}
+	l.b = b[start:i]
+	return l, i
+}
+
+// Len returns the number of records that All yields.
+func (l List) Len() int { return l.n - l.skipped }
+
+// NumSkipped returns the number of records that Skipped yields.
+func (l List) NumSkipped() int { return l.skipped }
+
+// All yields the records of a known kind, in the order of the array.
+func (l List) All() iter.Seq[Ref] {
+	return func(yield func(Ref) bool) {
+		for i := 0; i < len(l.b); {
+			next := dcbor.Next(l.b, i)
+			r := Ref{l.b[i:next]}
+			if (l.skipped == 0 || r.Kind().Known()) && !yield(r) {
+				return
+			}
+			i = next
+		}
+	}
+}
+
+// Skipped yields the records of an unknown kind, of which ID, Kind and Revision
+// can be told, with their index in the array.
+func (l List) Skipped() iter.Seq2[int, Ref] {
+	return func(yield func(int, Ref) bool) {
+		for i, k := 0, 0; i < len(l.b) && l.skipped > 0; k++ {
+			next := dcbor.Next(l.b, i)
+			r := Ref{l.b[i:next]}
+			if !r.Kind().Known() && !yield(k, r) {
+				return
+			}
+			i = next
+		}
+	}
+}
+
+// KindAt returns where the kind of the k-th record of the array at b[i] is, of
+// an array that has been checked.
+func KindAt(b []byte, i, k int) int {
+	_, i = dcbor.Head(b, i)
+	for ; k > 0; k-- {
+		i = dcbor.Next(b, i)
+	}
+	_, i = dcbor.Head(b, i)
+	return dcbor.Next(b, i+1) + 1
+}
+
+// Own copies the records, the ids of the skipped ones, and whatever else comes
+// with them, into one string, and returns values that share it; tail is the copy
+// of the rest. It allocates the string and a slice for each result that is not
+// empty; a record that is not kept leaves only its id.
+func (l List) Own(rest ...[]byte) (records []Record, skipped []Skipped, tail string) {
+	size := 0
+	for _, v := range rest {
+		size += len(v)
+	}
+	var s strings.Builder
+	if l.skipped == 0 {
+		s.Grow(len(l.b) + size)
+		s.Write(l.b)
+	} else {
+		for r := range l.All() {
+			size += len(r.b)
+		}
+		for _, r := range l.Skipped() {
+			size += len(r.ID())
+		}
+		s.Grow(size)
+		for r := range l.All() {
+			s.Write(r.b)
+		}
+		skipped = make([]Skipped, 0, l.skipped)
+	}
+	for _, r := range l.Skipped() {
+		start := s.Len()
+		s.Write(r.ID())
+		skipped = append(skipped, Skipped{ID(s.String()[start:]), r.Kind()})
+	}
+	for _, v := range rest {
+		s.Write(v)
+	}
+	all := s.String()
+	records = make([]Record, l.Len())
+	i := 0
+	for k := range records {
+		next := dcbor.Next(all, i)
+		records[k] = Record{all[i:next]}
+		i = next
+	}
+	return records, skipped, all[len(all)-size:]
+}
+
+// A Ref is a checked record in somebody else's buffer, valid as long as that
+// is.
+type Ref struct{ b []byte }
+
+// Octets returns the record's canonical encoding, in place.
+func (r Ref) Octets() []byte { return r.b }
+
+// ID returns the record_id, in place.
+func (r Ref) ID() []byte {
+	v, _ := str(r.b, idAt(r.b))
+	return v
+}
+
+// Kind returns the kind.
+func (r Ref) Kind() Kind {
+	v, _ := dcbor.Head(r.b, kindAt(r.b))
+	return Kind(v)
+}
+
+// Revision returns the revision.
+func (r Ref) Revision() uint64 {
+	v, _ := dcbor.Head(r.b, revisionAt(r.b))
+	return v
+}
+
+// Record copies the record, whose kind must be known: one of All.
+func (r Ref) Record() Record { return Record{string(r.b)} }
+
+// IDs is an array of record_ids that has been checked, in the payload it came
+// in, like List.
+type IDs struct {
+	b []byte
+	n int
+}
+
+// ScanIDs checks the array of record_ids at b[i] and returns it and the index
+// after it, negative if anything is wrong.
+func ScanIDs(b []byte, i int) (ids IDs, next int) {
+	n, next := scanIDs(b, i)
+	if next < 0 {
+		return IDs{}, next
+	}
+	_, start := dcbor.Array(b, i)
+	return IDs{b[start:next], n}, next
+}
+
+// Len returns the number of ids.
+func (s IDs) Len() int { return s.n }
+
+// Octets returns the encoded ids, one after the other, in place.
+func (s IDs) Octets() []byte { return s.b }
+
+// All yields the ids, in place and in the order of the array.
+func (s IDs) All() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := 0; i < len(s.b); {
+			var id []byte
+			if id, i = str(s.b, i); !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// Cut returns the ids as parts of copy, which is a copy of Octets.
+func (s IDs) Cut(copy string) []ID {
+	v := make([]ID, 0, s.n)
+	for i := 0; i < len(copy); {
+		var id string
+		id, i = str(copy, i)
+		v = append(v, ID(id))
+	}
+	return v
+}

@@ -1,0 +1,157 @@
+package disco
+
+import (
+	"math"
+
+	"github.com/npamp/disco/frame/dcbor"
+	"github.com/npamp/disco/record"
+)
+
+// Keys of a DISCO_RESULT (§6.2).
+const (
+	keyRecords      = 2 // array of records, required; also of DISCO_ANNOUNCE (§7.1)
+	keyComplete     = 3 // bool, required
+	keyResultCursor = 4 // bytes, required where complete is false
+)
+
+// A Result is a DISCO_RESULT payload (§6.2): one page of records.
+type Result struct {
+	Corr     Corr
+	Records  []record.Record
+	Complete bool // the whole matching set has been delivered
+
+	// Cursor asks for the next page. There is one exactly where Complete is
+	// false; it may be empty. One that came with Complete true is ignored [C40].
+	Cursor    Cursor
+	HasCursor bool
+
+	Skipped []record.Skipped // left out for their unknown kind, in a tolerant reading
+}
+
+// A ResultView is a Result in its payload's buffer, valid as long as that is
+// unchanged.
+type ResultView struct {
+	Corr      []byte
+	Records   record.List
+	Complete  bool
+	Cursor    []byte
+	HasCursor bool
+}
+
+// AppendResult appends the payload. The error is an *EncodeError, and b is
+// returned as it was. Skipped is not sent.
+func AppendResult(b []byte, r *Result) ([]byte, error) {
+	switch {
+	case len(r.Corr) < 1 || len(r.Corr) > MaxCorrLen:
+		return b, errCorr(TypeResult)
+	case r.Complete == r.HasCursor:
+		return b, &EncodeError{TypeResult, "cursor", "must be there exactly if complete is false"}
+	case len(r.Cursor) > MaxCursorLen:
+		return b, &EncodeError{TypeResult, "cursor", "has more than 1024 octets"}
+	case !all(r.Records):
+		return b, &EncodeError{TypeResult, "records", "holds the zero record"}
+	}
+	b = AppendResultHead(b, r.Corr, len(r.Records), r.Complete)
+	b = appendRecords(b, r.Records)
+	return AppendResultTail(b, r.Complete, r.Cursor), nil
+}
+
+// AppendResultHead appends what comes before the n records of a RESULT, whose
+// octets the caller appends one after the other, ascending by id [C41].
+// The corr must be one: of 1 to 64 octets.
+func AppendResultHead(b []byte, corr Corr, n int, complete bool) []byte {
+	b = appendEnvelope(b, TypeResult, 4+count(!complete), corr)
+	return dcbor.AppendArray(append(b, keyRecords), n)
+}
+
+// MaxResultHeadLen is the most octets that AppendResultHead appends.
+const MaxResultHeadLen = 1 + 4 + 1 + 2 + MaxCorrLen + 1 + 9
+
+// PutResultHead writes the same octets so that they end where b ends, and
+// returns where they start: for a page whose records are already behind b.
+// b has at least MaxResultHeadLen octets.
+func PutResultHead(b []byte, corr Corr, n int, complete bool) (start int) {
+	var head [MaxResultHeadLen]byte
+	h := AppendResultHead(head[:0], corr, n, complete)
+	return len(b) - copy(b[len(b)-len(h):], h)
+}
+
+// AppendResultTail appends what comes after the records of a RESULT. The cursor
+// counts only where complete is false.
+func AppendResultTail(b []byte, complete bool, cursor Cursor) []byte {
+	b = dcbor.AppendBool(append(b, keyComplete), complete)
+	if !complete {
+		b = dcbor.AppendBytes(append(b, keyResultCursor), cursor)
+	}
+	return b
+}
+
+// ParseResult parses a DISCO_RESULT payload. The result owns its memory: one
+// string that all of it shares, and a slice of records. The error is a
+// *PayloadError.
+func ParseResult(b []byte, o *Options) (Result, error) {
+	v, err := ParseResultView(b, o)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Complete: v.Complete, HasCursor: v.HasCursor}
+	var tail string
+	r.Records, r.Skipped, tail = v.Records.Own(v.Corr, v.Cursor)
+	r.Corr, r.Cursor = Corr(tail[:len(v.Corr)]), Cursor(tail[len(v.Corr):])
+	return r, nil
+}
+
+// ParseResultView is ParseResult without a copy. It allocates nothing but the
+// error.
+func ParseResultView(b []byte, o *Options) (ResultView, error) {
+	s := o.settings()
+	v, i := scanResult(b, &s)
+	if err := s.verdict(b, TypeResult, i); err != nil {
+		return ResultView{}, err
+	}
+	return v, nil
+}
+
+func scanResult(b []byte, s *settings) (v ResultView, i int) {
+	v.Corr, i = nil, 0
+	var n int
+	v.Corr, n, i = scanEnvelope(b, TypeResult)
+	v.Records, i = record.ScanList(b, dcbor.Key(b, i, keyRecords), s.mode)
+	v.Complete, i = dcbor.Bool(b, dcbor.Key(b, i, keyComplete))
+	n -= 2
+	switch {
+	case !v.Complete:
+		at := dcbor.Key(b, i, keyResultCursor)
+		v.HasCursor = true
+		v.Cursor, i = dcbor.Bytes(b, at, 0, math.MaxInt)
+		if len(v.Cursor) > s.cursor {
+			i = dcbor.Fail(at, dcbor.Limit)
+		}
+		n--
+	case dcbor.Has(b, i, n, keyResultCursor):
+		_, i = dcbor.Bytes(b, i+1, 0, math.MaxInt)
+		n--
+	}
+	i = dcbor.Rest(b, i, n, keyResultCursor, 1, s.mode)
+	if i >= 0 && v.Records.NumSkipped() > 0 && !s.tolerant {
+		i = dcbor.Fail(0, dcbor.RecordKind)
+	}
+	return v, i
+}
+
+func appendRecords(b []byte, records []record.Record) []byte {
+	for _, r := range records {
+		b = r.AppendTo(b)
+	}
+	return b
+}
+
+// all reports whether none of the records is the zero Record.
+func all(records []record.Record) bool {
+	for _, r := range records {
+		if r.IsZero() {
+			return false
+		}
+	}
+	return true
+}

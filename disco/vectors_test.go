@@ -1,0 +1,172 @@
+package disco
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// A vector is one payload of the requirement ledger's golden table, copied by
+// hand: typ is the header's frame type.
+type vector struct {
+	name    string
+	typ     Type
+	octets  string
+	code    Code // 0: accepted
+	corr    string
+	rule    string
+	offset  int
+	path    string
+	section string
+}
+
+// accepted payloads, V1 to V13 and F1 to F3.
+var accepted = []vector{
+	{name: "V1", typ: TypeQuery, octets: "a200190100014101"},
+	{name: "V2", typ: TypeQuery, octets: "a6001901000141020282030403810104646769742e05f5"},
+	{name: "V3", typ: TypeQuery, octets: "a400190100014103028103065000112233445566778899aabbccddeeff"},
+	{name: "V4", typ: TypeResult, octets: "a400190101014101028003f5"},
+	{name: "V5", typ: TypeResult, octets: "a5001901010141010281a4004274310103020104a300676769742e6c6f670101020003f4045000112233445566778899aabbccddeeff"},
+	{name: "V6", typ: TypeResult, octets: "a4001901010141010284a4004261310104020104a3004261670181010281427431a4004263310102020104a10001a4004270310101020104a200010101a4004274310103020104a300676769742e6c6f670101020003f5"},
+	{name: "V7", typ: TypeError, octets: "a3001901020141010204"},
+	{name: "V8", typ: TypeError, octets: "a400190102014103020503657374616c65"},
+	{name: "V9", typ: TypeAnnounce, octets: "a2001901030281a4004270310101020104a200010101"},
+	{name: "V10", typ: TypeSubscribe, octets: "a300190104014105028103"},
+	{name: "V11", typ: TypeUpdate, octets: "a3001901050141050281a4004274310103020204a300676769742e6c6f6701010200"},
+	{name: "V12", typ: TypeUpdate, octets: "a3001901050141050381427431"},
+	{name: "V13", typ: TypeUnsubscribe, octets: "a200190106014105"},
+}
+
+// unknown keys: accepted, but not what appending gives back.
+var withUnknown = []vector{
+	{name: "F1", typ: TypeQuery, octets: "a30019010001410118636178"},
+	{name: "F2", typ: TypeResult, octets: "a4001901010141010281a5004270310101020104a200010101090103f5"},
+	{name: "F3", typ: TypeQuery, octets: "a3001901000141011863a32001616102617af93e00"},
+}
+
+var refused = []vector{
+	{"N1", TypeQuery, "05", 1, "", "not-a-map", 0, "", "4.1"},
+	{"N2", TypeQuery, "a1180000", 1, "", "shortest-form", 1, "frame_kind", "4.1"},
+	{"N3", TypeQuery, "a2001a00000100014101", 1, "01", "shortest-form", 2, "frame_kind", "4.1"},
+	{"N4", TypeQuery, "a201410100190100", 1, "01", "key-order", 4, "frame_kind", "4.1"},
+	{"N5", TypeQuery, "a300190100014101014102", 1, "", "duplicate-key", 8, "corr", "4.1"},
+	{"N6", TypeQuery, "bf00190100014101ff", 1, "01", "indefinite", 0, "", "4.1"},
+	{"N7", TypeQuery, "a3001901000141012009", 1, "01", "negative-key", 8, "-1", "4.1"},
+	{"N8", TypeQuery, "a200190104014101", 2, "01", "kind-mismatch", 2, "frame_kind", "4.2"},
+	{"N9", TypeQuery, "a2001901000140", 1, "", "empty", 6, "corr", "4.2"},
+	{"N10", TypeQuery, "a200190100016161", 1, "", "wrong-type", 6, "corr", "4.2"},
+	{"N11", TypeResult, "a4001901010141010281a5004270310101020104a200010101200903f5", 1, "01", "negative-key", 25, "records[0].-1", "4.1"},
+	{"N12", TypeQuery, "a300190100014101616101", 1, "01", "key-type", 8, "", "4.1"},
+	{"N13", TypeQuery, "a3001901000141010501", 1, "01", "wrong-type", 9, "tolerant", "6.1"},
+	{"N14", TypeQuery, "a30019010001410102f6", 1, "01", "wrong-type", 9, "kinds", "6.1"},
+	{"N15", TypeQuery, "a3001901000141010461ff", 1, "01", "utf8", 9, "name_prefix", "4.1"},
+	{"N16", TypeResult, "a4001901010141010281a4004270310101020104a200190100010103f5", 1, "01", "range", 22, "records[0].body.protocol_id", "5.1"},
+	{"N17", TypeResult, "a4001901010141010281a4004261310104020104a200426167018003f5", 1, "01", "empty", 26, "records[0].body.protocols", "5.4"},
+	{"N18", TypeResult, "a4001901010141010281a4004278310109020104a003f5", 3, "01", "record-kind", 16, "records[0].kind", "5"},
+	{"N19", TypeUpdate, "a200190105014105", 1, "05", "empty", 0, "", "7.2"},
+	{"N20", TypeResult, "a400190101014101028003f4", 1, "01", "missing", 0, "cursor", "6.2"},
+	{"N21", TypeQuery, "a1014101", 1, "01", "missing", 0, "frame_kind", "4.2"},
+	{"N22", TypeQuery, "a100190100", 1, "", "missing", 0, "corr", "4.2"},
+	{"N23", TypeResult, "a3001901010141010280", 1, "01", "missing", 0, "complete", "6.2"},
+	{"N24", TypeQuery, "a200190100015841" + strings.Repeat("00", 65), 1, "", "range", 6, "corr", "4.2"},
+	{"N25", TypeQuery, "a20019010001410100", 1, "01", "trailing", 8, "", "4.1"},
+	{"N26", TypeQuery, "a3001901000141010281f93c00", 1, "01", "wrong-type", 10, "kinds[0]", "6.1"},
+}
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// parse parses under the type and appends the message again.
+func parse(typ Type, b []byte, o *Options) (again []byte, err error) {
+	switch typ {
+	case TypeQuery:
+		return reappend(b, o, ParseQuery, AppendQuery)
+	case TypeResult:
+		return reappend(b, o, ParseResult, AppendResult)
+	case TypeError:
+		return reappend(b, o, ParseError, AppendError)
+	case TypeAnnounce:
+		return reappend(b, o, ParseAnnounce, AppendAnnounce)
+	case TypeSubscribe:
+		return reappend(b, o, ParseSubscribe, AppendSubscribe)
+	case TypeUpdate:
+		return reappend(b, o, ParseUpdate, AppendUpdate)
+	}
+	return reappend(b, o, ParseUnsubscribe, AppendUnsubscribe)
+}
+
+const prefix = "something before"
+
+func reappend[T any](b []byte, o *Options, parse func([]byte, *Options) (T, error), app func([]byte, *T) ([]byte, error)) ([]byte, error) {
+	v, err := parse(b, o)
+	if err != nil {
+		return nil, err
+	}
+	again, err := app([]byte(prefix), &v)
+	if err != nil {
+		return nil, nil // what is received may be more than we send
+	}
+	return bytes.TrimPrefix(again, []byte(prefix)), nil
+}
+
+// Covers: DISC-4.1-03, DISC-4.2-01, DISC-5-01, DISC-6.2-01, DISC-9-01
+func TestGoldenAccepted(t *testing.T) {
+	for _, generation := range []int{2, 3} {
+		for _, v := range accepted {
+			again, err := parse(v.typ, unhex(t, v.octets), &Options{Generation: generation})
+			if err != nil {
+				t.Errorf("%s, generation %d: %v", v.name, generation, err)
+			} else if got := hex.EncodeToString(again); got != v.octets {
+				t.Errorf("%s: appended again\n got %s\nwant %s", v.name, got, v.octets)
+			}
+		}
+	}
+}
+
+// Covers: DISC-4.1-10, C11, C12
+func TestGoldenUnknownKeys(t *testing.T) {
+	for _, v := range withUnknown {
+		for _, generation := range []int{2, 3} {
+			_, err := parse(v.typ, unhex(t, v.octets), &Options{Generation: generation})
+			if v.name == "F3" && generation == 3 {
+				checkRefusal(t, vector{"F3", v.typ, v.octets, 1, "01", "float-form", 18, "99", "4.1"}, err)
+			} else if err != nil {
+				t.Errorf("%s, generation %d: %v", v.name, generation, err)
+			}
+		}
+	}
+}
+
+// Covers: DISC-4.1-06, DISC-4.1-07, DISC-4.1-08, DISC-4.1-11, DISC-4.2-02, DISC-4.2-03, C4, C10
+func TestGoldenRefused(t *testing.T) {
+	for _, generation := range []int{2, 3} {
+		for _, v := range refused {
+			if generation == 3 && v.name == "N26" {
+				v.rule, v.section = "float-form", "4.1"
+			}
+			_, err := parse(v.typ, unhex(t, v.octets), &Options{Generation: generation})
+			checkRefusal(t, v, err)
+		}
+	}
+}
+
+func checkRefusal(t *testing.T, v vector, err error) {
+	t.Helper()
+	var e *PayloadError
+	if !errors.As(err, &e) {
+		t.Errorf("%s %s: got error %v, want a *PayloadError", v.name, v.octets, err)
+		return
+	}
+	got := vector{v.name, e.Type, v.octets, e.Code, e.Corr.String(), e.Rule, e.Offset, e.Path, e.Section}
+	if got != v || e.HasCorr != (v.corr != "") {
+		t.Errorf("%s:\n got %+v\nwant %+v", v.name, got, v)
+	}
+}

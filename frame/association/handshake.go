@@ -1,0 +1,571 @@
+package association
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/npamp/disco/frame"
+	"github.com/npamp/disco/frame/keys"
+)
+
+// A handshake is the four flights of one association (core §8, binding §1):
+//
+//	client  CLIENT_HELLO  cleartext   ProfileOffer KEMOffer SigOffer AEADOffer KEMShare
+//	server  SERVER_HELLO  cleartext   ProfileSelect KEMSelect SigSelect AEADSelect KEMCiphertext
+//	server  SERVER_AUTH   sealed      IdentityKey CertVerify Finished
+//	client  CLIENT_AUTH   sealed      IdentityKey CertVerify Finished
+//
+// all on Control with sequence number 0. Only profile Standard is offered and
+// selected. It runs on its caller's goroutine.
+type handshake struct {
+	conn   net.Conn
+	frames *frame.Reader
+	gen    *generation
+	cfg    *config
+	client bool
+
+	transcript *keys.Transcript
+	suite      keys.Suite
+	secrets    *keys.HandshakeSecrets
+	// send and receive are the handshake keys, nil before SERVER_HELLO.
+	send, receive *keys.Key
+	sent          uint64 // sequence number of the next frame under send
+
+	peer   ed25519.PublicKey
+	master []byte
+}
+
+// A hsError is a failure with the code that ERROR gives it once there are keys.
+type hsError struct {
+	code frame.ErrorCode // 0: nothing is sent
+	err  error
+}
+
+func (e *hsError) Error() string { return e.err.Error() }
+func (e *hsError) Unwrap() error { return e.err }
+
+func refuse(err error, format string, args ...any) error {
+	return &hsError{frame.CodeUnexpectedMessage, fmt.Errorf("%w: %s: %w", ErrHandshake, fmt.Sprintf(format, args...), err)}
+}
+
+func unauthenticated(err error, what string) error {
+	return &hsError{frame.CodeDecryptFailed, fmt.Errorf("%w: %s: %w", ErrAuthentication, what, err)}
+}
+
+// direction returns the direction that a side sends in.
+func direction(client bool) keys.Direction {
+	if client {
+		return keys.ClientToServer
+	}
+	return keys.ServerToClient
+}
+
+// run does the whole handshake. On failure it tells the peer, where the
+// generation and the state allow it, and leaves closing conn to the caller.
+func (h *handshake) run() error {
+	h.transcript = keys.NewTranscript(keys.ProfileHash(frame.ProfileStandard))
+	h.frames = frame.NewReader(h.conn, h.gen.reserved)
+	h.frames.SetMaxFrame(maxHandshakeFrame)
+	var err error
+	if h.client {
+		err = h.runClient()
+	} else {
+		err = h.runServer()
+	}
+	if err == nil {
+		return nil
+	}
+	h.report(err)
+	h.erase()
+	return err
+}
+
+// erase drops what the association does not go on to use.
+func (h *handshake) erase() {
+	if h.secrets != nil {
+		h.secrets.Erase()
+	}
+	for _, k := range []*keys.Key{h.send, h.receive} {
+		if k != nil {
+			k.Erase()
+		}
+	}
+	keys.Erase(h.master)
+}
+
+// report sends ERROR under the handshake key (CORE-g3-07). Before there is one,
+// and in generation 2, a handshake ends in silence.
+func (h *handshake) report(err error) {
+	if h.send == nil || !h.gen.errors {
+		return
+	}
+	code := frame.CodeUnexpectedMessage
+	if e := (*hsError)(nil); errors.As(err, &e) {
+		code = e.code
+	} else if !framingLost(err) {
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // the stream is gone, or the peer has told us of an error of its own
+		}
+		code = frame.CodeHandshakeTimeout
+	}
+	if code == 0 || h.conn.SetDeadline(time.Now().Add(lingerTimeout)) != nil {
+		return
+	}
+	if h.writeSealed(frame.TypeError, appendError(nil, code)) != nil {
+		return
+	}
+	linger(h.conn)
+}
+
+// linger lets the peer read our last frame: closing a TCP socket with unread
+// data in it resets the connection, which throws away what is under way.
+func linger(conn net.Conn) {
+	if c, ok := conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
+		io.Copy(io.Discard, conn) // until the peer closes or the deadline passes
+	}
+}
+
+func framingLost(err error) bool {
+	for _, e := range []error{frame.ErrShort, frame.ErrChecksum, frame.ErrMagic, frame.ErrVersion,
+		frame.ErrReserved, frame.ErrTooLong, frame.ErrReservedFlag} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *handshake) runClient() error {
+	private, err := h.cfg.kem.generate()
+	if err != nil {
+		return err
+	}
+	var hello []byte
+	hello = frame.AppendTLV(hello, frame.TagProfileOffer, []byte{byte(frame.ProfileStandard)})
+	hello = frame.AppendTLV(hello, frame.TagKEMOffer, codePoints(keys.KEMX25519MLKEM768))
+	hello = frame.AppendTLV(hello, frame.TagSigOffer, codePoints(keys.SchemeEd25519))
+	hello = frame.AppendTLV(hello, frame.TagAEADOffer, codePoints(h.cfg.Suites...))
+	hello = frame.AppendTLV(hello, frame.TagKEMShare, private.Share())
+	if err := h.writeClear(frame.TypeClientHello, hello); err != nil {
+		return err
+	}
+
+	reply, err := h.readClear(frame.TypeServerHello)
+	if err != nil {
+		return err
+	}
+	tlvs, err := exactTLVs(reply, frame.TagProfileSelect, frame.TagKEMSelect, frame.TagSigSelect,
+		frame.TagAEADSelect, frame.TagKEMCiphertext)
+	if err != nil {
+		return refuse(err, "SERVER_HELLO")
+	}
+	if err := h.selected(tlvs); err != nil {
+		return err
+	}
+	h.transcript.AddFrame(frame.TypeServerHello, reply)
+	secret, err := private.Decapsulate(tlvs[4])
+	if err != nil {
+		return refuse(err, "KEMCiphertext")
+	}
+	if err := h.derive(secret); err != nil {
+		return err
+	}
+
+	if err := h.readAuth(frame.TypeServerAuth); err != nil {
+		return err
+	}
+	if err := h.writeAuth(frame.TypeClientAuth); err != nil {
+		return err
+	}
+	return nil
+}
+
+// selected checks the SERVER_HELLO's first four TLVs against what was offered
+// (core §6: the server selects from the client's offer).
+func (h *handshake) selected(tlvs [5][]byte) error {
+	switch p := tlvs[0]; {
+	case len(p) != 1:
+		return refuse(errTLVs, "ProfileSelect is %d octets", len(p))
+	case frame.Profile(p[0]) != frame.ProfileStandard:
+		return refuse(errSelect, "profile %v", frame.Profile(p[0]))
+	}
+	for i, want := range []uint16{1: uint16(keys.KEMX25519MLKEM768), 2: uint16(keys.SchemeEd25519)} {
+		if i == 0 {
+			continue
+		}
+		if len(tlvs[i]) != 2 {
+			return refuse(errTLVs, "selection %d is %d octets", i, len(tlvs[i]))
+		}
+		if got := binary.BigEndian.Uint16(tlvs[i]); got != want {
+			return refuse(errSelect, "code point 0x%04x", got)
+		}
+	}
+	suites, ok := parseCodePoints[keys.Suite](tlvs[3])
+	switch {
+	case !ok:
+		return refuse(errTLVs, "AEADSelect is %d octets", len(tlvs[3]))
+	case len(suites) != 1 && !h.gen.aeadList:
+		return refuse(errTLVs, "AEADSelect has %d entries", len(suites))
+	}
+	for i, s := range suites {
+		if !slices.Contains(h.cfg.Suites, s) || slices.Contains(suites[:i], s) {
+			return refuse(errSelect, "suite %v", s)
+		}
+	}
+	if len(suites) != 1 { // a list, but Standard has no diversification
+		return refuse(errSelect, "AEADSelect has %d entries, Standard takes one", len(suites))
+	}
+	h.suite = suites[0]
+	return nil
+}
+
+func (h *handshake) runServer() error {
+	hello, err := h.readClear(frame.TypeClientHello)
+	if err != nil {
+		return err
+	}
+	tlvs, err := exactTLVs(hello, frame.TagProfileOffer, frame.TagKEMOffer, frame.TagSigOffer,
+		frame.TagAEADOffer, frame.TagKEMShare)
+	if err != nil {
+		return refuse(err, "CLIENT_HELLO")
+	}
+	if err := h.choose(tlvs); err != nil {
+		return err
+	}
+	h.transcript.AddFrame(frame.TypeClientHello, hello)
+
+	ciphertext, secret, err := h.cfg.kem.encapsulate(tlvs[4])
+	if err != nil {
+		return refuse(err, "KEMShare")
+	}
+	var reply []byte
+	reply = frame.AppendTLV(reply, frame.TagProfileSelect, []byte{byte(frame.ProfileStandard)})
+	reply = frame.AppendTLV(reply, frame.TagKEMSelect, codePoints(keys.KEMX25519MLKEM768))
+	reply = frame.AppendTLV(reply, frame.TagSigSelect, codePoints(keys.SchemeEd25519))
+	reply = frame.AppendTLV(reply, frame.TagAEADSelect, codePoints(h.suite))
+	reply = frame.AppendTLV(reply, frame.TagKEMCiphertext, ciphertext)
+	if err := h.writeClear(frame.TypeServerHello, reply); err != nil {
+		return err
+	}
+	if err := h.derive(secret); err != nil {
+		return err
+	}
+
+	if err := h.writeAuth(frame.TypeServerAuth); err != nil {
+		return err
+	}
+	return h.readAuth(frame.TypeClientAuth)
+}
+
+// choose picks from the CLIENT_HELLO's first four TLVs. Of the suites our own
+// order decides (C52).
+func (h *handshake) choose(tlvs [5][]byte) error {
+	if !slices.Contains(tlvs[0], byte(frame.ProfileStandard)) {
+		return refuse(errOffer, "profiles %x", tlvs[0])
+	}
+	kems, ok := parseCodePoints[keys.KEM](tlvs[1])
+	if !ok || !slices.Contains(kems, keys.KEMX25519MLKEM768) {
+		return refuse(errOffer, "KEMs %x", tlvs[1])
+	}
+	schemes, ok := parseCodePoints[keys.Scheme](tlvs[2])
+	if !ok || !slices.Contains(schemes, keys.SchemeEd25519) {
+		return refuse(errOffer, "signature schemes %x", tlvs[2])
+	}
+	suites, ok := parseCodePoints[keys.Suite](tlvs[3])
+	i := slices.IndexFunc(h.cfg.Suites, func(s keys.Suite) bool { return slices.Contains(suites, s) })
+	if !ok || i < 0 {
+		return refuse(errOffer, "suites %x", tlvs[3])
+	}
+	h.suite = h.cfg.Suites[i]
+	return nil
+}
+
+// derive makes the handshake keys of the KEM secret, which it erases, and the
+// transcript through SERVER_HELLO.
+func (h *handshake) derive(secret []byte) (err error) {
+	defer keys.Erase(secret)
+	h.secrets = keys.DeriveHandshake(keys.ProfileHash(frame.ProfileStandard), secret, h.transcript.Sum())
+	if h.send, err = h.secrets.Key(direction(h.client), h.suite); err != nil {
+		return err
+	}
+	h.receive, err = h.secrets.Key(direction(!h.client), h.suite)
+	return err
+}
+
+// writeAuth sends our identity and the proof that it is ours. The client's one
+// fixes the master secret.
+func (h *handshake) writeAuth(typ frame.Type) error {
+	d := direction(h.client)
+	h.transcript.AddType(typ)
+	identity := h.cfg.Identity.Public().(ed25519.PublicKey)
+	h.transcript.AddTLV(frame.TagIdentityKey, identity)
+	proof := keys.SignCertVerify(h.gen.number, d, h.transcript.Sum(), h.cfg.Identity)
+	h.transcript.AddTLV(frame.TagCertVerify, proof)
+	th := h.transcript.Sum()
+	mac := h.secrets.Finished(d, th)
+	h.transcript.AddTLV(frame.TagFinished, mac)
+	if h.client {
+		h.master = h.secrets.Master(th)
+	}
+	var b []byte
+	b = frame.AppendTLV(b, frame.TagIdentityKey, identity)
+	b = frame.AppendTLV(b, frame.TagCertVerify, proof)
+	b = frame.AppendTLV(b, frame.TagFinished, mac)
+	return h.writeSealed(typ, b)
+}
+
+// readAuth reads and checks the peer's identity and proof, and asks VerifyPeer.
+func (h *handshake) readAuth(typ frame.Type) error {
+	d := direction(!h.client)
+	plain, err := h.readSealed(typ)
+	if err != nil {
+		return err
+	}
+	tlvs, err := exactTLVs(plain, frame.TagIdentityKey, frame.TagCertVerify, frame.TagFinished)
+	if err != nil {
+		return refuse(err, "%s", frame.TypeName(frame.ChannelControl, typ))
+	}
+	identity := ed25519.PublicKey(slices.Clone(tlvs[0]))
+	h.transcript.AddType(typ)
+	h.transcript.AddTLV(frame.TagIdentityKey, identity)
+	if err := keys.VerifyCertVerify(h.gen.number, d, h.transcript.Sum(), identity, tlvs[1]); err != nil {
+		return unauthenticated(err, "CertVerify")
+	}
+	h.transcript.AddTLV(frame.TagCertVerify, tlvs[1])
+	th := h.transcript.Sum()
+	if err := h.secrets.VerifyFinished(d, th, tlvs[2]); err != nil {
+		return unauthenticated(err, "Finished")
+	}
+	h.transcript.AddTLV(frame.TagFinished, tlvs[2])
+	if !h.client {
+		h.master = h.secrets.Master(th)
+	}
+	if h.cfg.VerifyPeer != nil {
+		if err := h.cfg.VerifyPeer(slices.Clone(identity)); err != nil {
+			return unauthenticated(err, fmt.Sprintf("identity %x is not accepted", []byte(identity)))
+		}
+	}
+	h.peer = identity
+	return nil
+}
+
+// writeClear sends a HELLO flight and absorbs our own CLIENT_HELLO or
+// SERVER_HELLO into the transcript.
+func (h *handshake) writeClear(typ frame.Type, payload []byte) error {
+	h.transcript.AddFrame(typ, payload)
+	hdr := frame.Header{Type: typ, PayloadLen: uint32(len(payload))}
+	h.trace(true, hdr, payload)
+	return h.write(append(frame.AppendHeader(nil, hdr), payload...))
+}
+
+func (h *handshake) writeSealed(typ frame.Type, plain []byte) error {
+	hdr := frame.Header{Flags: frame.FlagENC, Type: typ, Seq: h.sent, PayloadLen: uint32(len(plain) + frame.TagLen)}
+	h.trace(true, hdr, plain)
+	b := append(make([]byte, frame.HeaderLen, frame.HeaderLen+len(plain)+frame.TagLen), plain...)
+	h.sent++
+	return h.write(h.send.SealFrame(b, 0, hdr))
+}
+
+func (h *handshake) write(b []byte) error {
+	if _, err := h.conn.Write(b); err != nil {
+		return fmt.Errorf("association: write in the handshake: %w", err)
+	}
+	return nil
+}
+
+// readClear reads the HELLO flight typ. Its payload is the reader's memory and is
+// copied.
+func (h *handshake) readClear(typ frame.Type) ([]byte, error) {
+	hdr, raw, err := h.next(typ)
+	if err != nil {
+		return nil, err
+	}
+	if err := expect(hdr, frame.Header{Type: typ}); err != nil {
+		return nil, err
+	}
+	payload := slices.Clone(raw[frame.HeaderLen:])
+	h.trace(false, hdr, payload)
+	return payload, nil
+}
+
+// readSealed reads and opens the AUTH flight typ, or an ERROR in its place.
+func (h *handshake) readSealed(typ frame.Type) ([]byte, error) {
+	hdr, raw, err := h.next(typ)
+	if err != nil {
+		return nil, err
+	}
+	failed := hdr.Type == frame.TypeError && h.gen.errors
+	if failed {
+		typ = frame.TypeError
+	}
+	if err := expect(hdr, frame.Header{Flags: frame.FlagENC, Type: typ}); err != nil {
+		return nil, err
+	}
+	plain, err := h.receive.OpenFrame(hdr, raw)
+	if err != nil {
+		return nil, unauthenticated(err, frame.TypeName(frame.ChannelControl, typ))
+	}
+	h.trace(false, hdr, plain)
+	if failed {
+		return nil, parseError(plain, true)
+	}
+	return plain, nil
+}
+
+func (h *handshake) next(typ frame.Type) (frame.Header, []byte, error) {
+	hdr, raw, err := h.frames.Next()
+	switch {
+	case err == nil:
+		return hdr, raw, nil
+	case errors.Is(err, frame.ErrTooLong):
+		err = fmt.Errorf("%w: %w", errLong, err)
+		fallthrough
+	case framingLost(err):
+		return hdr, nil, fmt.Errorf("%w: %w", ErrHandshake, err)
+	}
+	return hdr, nil, fmt.Errorf("association: waiting for %s: %w", frame.TypeName(frame.ChannelControl, typ), err)
+}
+
+// expect checks all of a flight's header but its length.
+func expect(got, want frame.Header) error {
+	name := frame.TypeName(got.Channel, got.Type)
+	switch {
+	case got.Channel != want.Channel:
+		return refuse(errChannel, "%s on %v", name, got.Channel)
+	case got.Type != want.Type:
+		return refuse(errUnexpected, "%s instead of %s", name, frame.TypeName(want.Channel, want.Type))
+	case got.Flags != want.Flags:
+		return refuse(errFlags, "%s with flags %v", name, got.Flags)
+	case got.Seq != want.Seq:
+		return refuse(errNumber, "%s with sequence number %d", name, got.Seq)
+	}
+	return nil
+}
+
+func (h *handshake) trace(sent bool, hdr frame.Header, plain []byte) {
+	if h.cfg.Trace != nil {
+		h.cfg.Trace(TraceFrame{Sent: sent, Header: hdr, Plaintext: plain})
+	}
+}
+
+// exactTLVs returns the values of a payload that is exactly the TLVs of the tags,
+// in their order. What is beyond the tags' number stays nil.
+func exactTLVs(b []byte, tags ...uint16) (values [5][]byte, err error) {
+	for i, tag := range tags {
+		tlv, rest, err := frame.ParseTLV(b)
+		if err != nil || tlv.Type != tag {
+			return values, errTLVs
+		}
+		values[i], b = tlv.Value, rest
+	}
+	if len(b) > 0 {
+		return values, errTLVs
+	}
+	return values, nil
+}
+
+// codePoints encodes 16-bit code points.
+func codePoints[T ~uint16](list ...T) []byte {
+	var b []byte
+	for _, c := range list {
+		b = binary.BigEndian.AppendUint16(b, uint16(c))
+	}
+	return b
+}
+
+// parseCodePoints reads a list of at least one code point.
+func parseCodePoints[T ~uint16](b []byte) ([]T, bool) {
+	if len(b) == 0 || len(b)%2 != 0 {
+		return nil, false
+	}
+	list := make([]T, len(b)/2)
+	for i := range list {
+		list[i] = T(binary.BigEndian.Uint16(b[2*i:]))
+	}
+	return list, true
+}
+
+// shake runs the handshake on conn, bounded by ctx and the configured timeout,
+// and returns the association. It closes conn on failure.
+func shake(ctx context.Context, conn net.Conn, cfg *config, gen *generation, client bool) (*Association, error) {
+	h := &handshake{conn: conn, gen: gen, cfg: cfg, client: client}
+	a, err := h.shake(ctx)
+	if err != nil {
+		conn.Close()
+		return nil, timedOut(ctx, err)
+	}
+	return a, nil
+}
+
+func (h *handshake) shake(ctx context.Context) (*Association, error) {
+	stop, err := bound(ctx, h.conn)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	if err := h.run(); err != nil {
+		return nil, err
+	}
+	a := newAssociation(h)
+	if h.cfg.Hello != nil {
+		if err := a.exchangeHello(); err != nil {
+			a.erase()
+			return nil, err
+		}
+	}
+	if err := stop(); err != nil {
+		a.erase()
+		return nil, err
+	}
+	return a, nil
+}
+
+// bound makes conn's reads and writes fail when ctx is done. stop ends that; its
+// error says that ctx was done before.
+func bound(ctx context.Context, conn net.Conn) (stop func() error, err error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Time{}
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(done)
+		if ctx.Err() == context.Canceled {
+			conn.SetDeadline(time.Unix(1, 0))
+		}
+	})
+	var once bool
+	return func() error {
+		if once {
+			return nil
+		}
+		once = true
+		if !cancel() {
+			<-done
+			return ctx.Err()
+		}
+		return conn.SetDeadline(time.Time{})
+	}, nil
+}
+
+// timedOut says of a failure under ctx whether it was the time that ran out.
+func timedOut(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() == context.Canceled:
+		return context.Cause(ctx)
+	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrHandshakeTimeout, err)
+	}
+	return err
+}

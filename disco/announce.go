@@ -26,13 +26,14 @@ type AnnounceView struct {
 // AppendAnnounce appends the payload, of at least one record. The error is an
 // *EncodeError, and b is returned as it was. Corr and Skipped are not sent.
 func AppendAnnounce(b []byte, a *Announce) ([]byte, error) {
+	size, ok := recordsLen(a.Records)
 	switch {
 	case a.HasCorr:
 		return b, &EncodeError{TypeAnnounce, "corr", "must be absent"} // §4.2
-	case len(a.Records) == 0 || !all(a.Records):
+	case len(a.Records) == 0 || !ok:
 		return b, &EncodeError{TypeAnnounce, "records", "must be at least one, and none the zero record"}
 	}
-	return appendRecords(AppendAnnounceHead(b, len(a.Records)), a.Records), nil
+	return appendRecords(AppendAnnounceHead(b, len(a.Records)), a.Records, size), nil
 }
 
 // AppendAnnounceHead appends what comes before the n records of an ANNOUNCE,
@@ -45,13 +46,15 @@ func AppendAnnounceHead(b []byte, n int) []byte {
 // ParseAnnounce parses a DISCO_ANNOUNCE payload. The result owns its memory, as
 // that of ParseResult. The error is a *PayloadError.
 func ParseAnnounce(b []byte, o *Options) (Announce, error) {
-	v, err := ParseAnnounceView(b, o)
-	if err != nil {
+	s := o.settings()
+	var marks record.Marks
+	v, i := scanAnnounce(b, &s, &marks)
+	if err := s.verdict(b, TypeAnnounce, i); err != nil {
 		return Announce{}, err
 	}
 	a := Announce{HasCorr: v.HasCorr}
 	var tail string
-	a.Records, a.Skipped, tail = v.Records.Own(v.Corr)
+	a.Records, a.Skipped, tail = v.Records.Own(&marks, v.Corr)
 	a.Corr = Corr(tail)
 	return a, nil
 }
@@ -60,19 +63,19 @@ func ParseAnnounce(b []byte, o *Options) (Announce, error) {
 // the error.
 func ParseAnnounceView(b []byte, o *Options) (AnnounceView, error) {
 	s := o.settings()
-	v, i := scanAnnounce(b, &s)
+	v, i := scanAnnounce(b, &s, nil)
 	if err := s.verdict(b, TypeAnnounce, i); err != nil {
 		return AnnounceView{}, err
 	}
 	return v, nil
 }
 
-func scanAnnounce(b []byte, s *settings) (v AnnounceView, i int) {
+func scanAnnounce(b []byte, s *settings, marks *record.Marks) (v AnnounceView, i int) {
 	n, i := scanKind(b, TypeAnnounce)
 	if v.HasCorr = dcbor.Has(b, i, n, keyCorr); v.HasCorr {
 		v.Corr, i = dcbor.Bytes(b, i+1, 1, MaxCorrLen)
 		n--
 	}
-	v.Records, i = record.ScanList(b, dcbor.Key(b, i, keyRecords), s.mode)
+	v.Records, i = record.ScanList(b, dcbor.Key(b, i, keyRecords), s.mode, marks)
 	return v, dcbor.Rest(b, i, n-1, keyRecords, 1, s.mode)
 }

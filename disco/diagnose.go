@@ -115,7 +115,7 @@ func (s *settings) diagnoseFields(b []byte, t Type) *PayloadError {
 // diagnoseKinds looks for records of an unknown kind (§5).
 func (s *settings) diagnoseKinds(b []byte, t Type) *PayloadError {
 	at, _ := value(b, keyRecords)
-	list, _ := record.ScanList(b, at, s.mode)
+	list, _ := record.ScanList(b, at, s.mode, nil)
 	var e *PayloadError
 	for k, r := range list.Skipped() {
 		if e == nil {

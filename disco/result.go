@@ -2,6 +2,7 @@ package disco
 
 import (
 	"math"
+	"slices"
 
 	"github.com/npamp/disco/frame/dcbor"
 	"github.com/npamp/disco/record"
@@ -41,6 +42,7 @@ type ResultView struct {
 // AppendResult appends the payload. The error is an *EncodeError, and b is
 // returned as it was. Skipped is not sent.
 func AppendResult(b []byte, r *Result) ([]byte, error) {
+	size, ok := recordsLen(r.Records)
 	switch {
 	case len(r.Corr) < 1 || len(r.Corr) > MaxCorrLen:
 		return b, errCorr(TypeResult)
@@ -48,11 +50,11 @@ func AppendResult(b []byte, r *Result) ([]byte, error) {
 		return b, &EncodeError{TypeResult, "cursor", "must be there exactly if complete is false"}
 	case len(r.Cursor) > MaxCursorLen:
 		return b, &EncodeError{TypeResult, "cursor", "has more than 1024 octets"}
-	case !all(r.Records):
+	case !ok:
 		return b, &EncodeError{TypeResult, "records", "holds the zero record"}
 	}
 	b = AppendResultHead(b, r.Corr, len(r.Records), r.Complete)
-	b = appendRecords(b, r.Records)
+	b = appendRecords(b, r.Records, size)
 	return AppendResultTail(b, r.Complete, r.Cursor), nil
 }
 
@@ -90,13 +92,15 @@ func AppendResultTail(b []byte, complete bool, cursor Cursor) []byte {
 // string that all of it shares, and a slice of records. The error is a
 // *PayloadError.
 func ParseResult(b []byte, o *Options) (Result, error) {
-	v, err := ParseResultView(b, o)
-	if err != nil {
+	s := o.settings()
+	var marks record.Marks
+	v, i := scanResult(b, &s, &marks)
+	if err := s.verdict(b, TypeResult, i); err != nil {
 		return Result{}, err
 	}
 	r := Result{Complete: v.Complete, HasCursor: v.HasCursor}
 	var tail string
-	r.Records, r.Skipped, tail = v.Records.Own(v.Corr, v.Cursor)
+	r.Records, r.Skipped, tail = v.Records.Own(&marks, v.Corr, v.Cursor)
 	r.Corr, r.Cursor = Corr(tail[:len(v.Corr)]), Cursor(tail[len(v.Corr):])
 	return r, nil
 }
@@ -105,18 +109,17 @@ func ParseResult(b []byte, o *Options) (Result, error) {
 // error.
 func ParseResultView(b []byte, o *Options) (ResultView, error) {
 	s := o.settings()
-	v, i := scanResult(b, &s)
+	v, i := scanResult(b, &s, nil)
 	if err := s.verdict(b, TypeResult, i); err != nil {
 		return ResultView{}, err
 	}
 	return v, nil
 }
 
-func scanResult(b []byte, s *settings) (v ResultView, i int) {
-	v.Corr, i = nil, 0
+func scanResult(b []byte, s *settings, marks *record.Marks) (v ResultView, i int) {
 	var n int
 	v.Corr, n, i = scanEnvelope(b, TypeResult)
-	v.Records, i = record.ScanList(b, dcbor.Key(b, i, keyRecords), s.mode)
+	v.Records, i = record.ScanList(b, dcbor.Key(b, i, keyRecords), s.mode, marks)
 	v.Complete, i = dcbor.Bool(b, dcbor.Key(b, i, keyComplete))
 	n -= 2
 	switch {
@@ -139,19 +142,23 @@ func scanResult(b []byte, s *settings) (v ResultView, i int) {
 	return v, i
 }
 
-func appendRecords(b []byte, records []record.Record) []byte {
-	for _, r := range records {
-		b = r.AppendTo(b)
+// recordsLen returns the number of octets of the records, and whether none of
+// them is the zero Record.
+func recordsLen(records []record.Record) (size int, ok bool) {
+	ok = true
+	for i := range records {
+		n := records[i].Len()
+		size += n
+		ok = ok && n > 0
 	}
-	return b
+	return size, ok
 }
 
-// all reports whether none of the records is the zero Record.
-func all(records []record.Record) bool {
-	for _, r := range records {
-		if r.IsZero() {
-			return false
-		}
+// appendRecords makes room for size octets once, and copies.
+func appendRecords(b []byte, records []record.Record, size int) []byte {
+	b = slices.Grow(b, size)
+	for i := range records {
+		b = append(b, records[i].Octets()...)
 	}
-	return true
+	return b
 }

@@ -31,12 +31,13 @@ type UpdateView struct {
 // AppendUpdate appends the payload. The error is an *EncodeError, and b is
 // returned as it was. Skipped is not sent.
 func AppendUpdate(b []byte, u *Update) ([]byte, error) {
+	size, ok := recordsLen(u.Added)
 	switch {
 	case len(u.Corr) < 1 || len(u.Corr) > MaxCorrLen:
 		return b, errCorr(TypeUpdate)
 	case len(u.Added)+len(u.Withdrawn) == 0:
 		return b, &EncodeError{TypeUpdate, "added", "and withdrawn are both empty"}
-	case !all(u.Added):
+	case !ok:
 		return b, &EncodeError{TypeUpdate, "added", "holds the zero record"}
 	}
 	for _, id := range u.Withdrawn {
@@ -46,7 +47,7 @@ func AppendUpdate(b []byte, u *Update) ([]byte, error) {
 	}
 	b = AppendUpdateHead(b, u.Corr, len(u.Added) > 0, len(u.Withdrawn) > 0)
 	if len(u.Added) > 0 {
-		b = appendRecords(AppendAdded(b, len(u.Added)), u.Added)
+		b = appendRecords(AppendAdded(b, len(u.Added)), u.Added, size)
 	}
 	if len(u.Withdrawn) > 0 {
 		b = AppendWithdrawn(b, len(u.Withdrawn))
@@ -77,13 +78,15 @@ func AppendWithdrawn(b []byte, n int) []byte { return dcbor.AppendArray(append(b
 // which ParseUpdateView avoids. The error is a *PayloadError, and one that has
 // nothing in it errors.Is ErrEmptyUpdate.
 func ParseUpdate(b []byte, o *Options) (Update, error) {
-	v, err := ParseUpdateView(b, o)
-	if err != nil {
+	s := o.settings()
+	var marks record.Marks
+	v, i := scanUpdate(b, &s, &marks)
+	if err := s.verdict(b, TypeUpdate, i); err != nil {
 		return Update{}, err
 	}
 	var u Update
 	var tail string
-	u.Added, u.Skipped, tail = v.Added.Own(v.Corr, v.Withdrawn.Octets())
+	u.Added, u.Skipped, tail = v.Added.Own(&marks, v.Corr, v.Withdrawn.Octets())
 	u.Corr, u.Withdrawn = Corr(tail[:len(v.Corr)]), v.Withdrawn.Cut(tail[len(v.Corr):])
 	return u, nil
 }
@@ -92,18 +95,18 @@ func ParseUpdate(b []byte, o *Options) (Update, error) {
 // error.
 func ParseUpdateView(b []byte, o *Options) (UpdateView, error) {
 	s := o.settings()
-	v, i := scanUpdate(b, &s)
+	v, i := scanUpdate(b, &s, nil)
 	if err := s.verdict(b, TypeUpdate, i); err != nil {
 		return UpdateView{}, err
 	}
 	return v, nil
 }
 
-func scanUpdate(b []byte, s *settings) (v UpdateView, i int) {
+func scanUpdate(b []byte, s *settings, marks *record.Marks) (v UpdateView, i int) {
 	var n int
 	v.Corr, n, i = scanEnvelope(b, TypeUpdate)
 	if dcbor.Has(b, i, n, keyAdded) {
-		v.Added, i = record.ScanList(b, i+1, s.mode)
+		v.Added, i = record.ScanList(b, i+1, s.mode, marks)
 		n--
 	}
 	if dcbor.Has(b, i, n, keyWithdrawn) {

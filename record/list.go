@@ -16,16 +16,27 @@ type List struct {
 	skipped int    // of which this many have an unknown kind
 }
 
+// Marks are the lengths in octets of the first records of a List, for as many
+// as a page has [C42]; 0 for a longer one. Own then need not look for where each
+// ends, which is a third of its time (BenchmarkParseResult). They are kept apart
+// so that a List stays small and Marks stay on the stack.
+type Marks [1024]uint16
+
 // ScanList checks the array of records at b[i], whose depth in the payload is
 // 2, and returns it and the index after it, negative if anything is wrong.
-func ScanList(b []byte, i int, m dcbor.Mode) (l List, next int) {
+// It fills marks unless they are nil.
+func ScanList(b []byte, i int, m dcbor.Mode, marks *Marks) (l List, next int) {
 	n, i := dcbor.Array(b, i)
 	l.n = n
 	start := i
-	for ; n > 0 && i >= 0; n-- {
+	for k := 0; k < n && i >= 0; k++ {
+		at := i
 		var known bool
 		if i, known = scan(b, i, m); !known {
 			l.skipped++
+		}
+		if marks != nil && k < len(marks) && i-at <= 0xffff {
+			marks[k] = uint16(i - at)
 		}
 	}
 	if i < 0 {
@@ -84,8 +95,9 @@ func KindAt(b []byte, i, k int) int {
 // Own copies the records, the ids of the skipped ones, and whatever else comes
 // with them, into one string, and returns values that share it; tail is the copy
 // of the rest. It allocates the string and a slice for each result that is not
-// empty; a record that is not kept leaves only its id.
-func (l List) Own(rest ...[]byte) (records []Record, skipped []Skipped, tail string) {
+// empty; a record that is not kept leaves only its id. marks are ScanList's, or
+// nil.
+func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Skipped, tail string) {
 	size := 0
 	for _, v := range rest {
 		size += len(v)
@@ -119,7 +131,12 @@ func (l List) Own(rest ...[]byte) (records []Record, skipped []Skipped, tail str
 	records = make([]Record, l.Len())
 	i := 0
 	for k := range records {
-		next := dcbor.Next(all, i)
+		var next int
+		if marks != nil && l.skipped == 0 && k < len(marks) && marks[k] != 0 {
+			next = i + int(marks[k])
+		} else {
+			next = dcbor.Next(all, i)
+		}
 		records[k] = Record{all[i:next]}
 		i = next
 	}

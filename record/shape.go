@@ -10,16 +10,22 @@ import (
 // field names, types, printed bounds, sections. It is what faults are told by;
 // scan is the same in code.
 func Shape() *dcbor.Shape {
+	bodies := [...]*dcbor.Shape{shapeOf(0), shapeOf(KindProtocol), shapeOf(KindCarriageClass), shapeOf(KindTool), shapeOf(KindAgent)}
 	return &dcbor.Shape{Major: dcbor.MajorMap, Section: "5", Fields: []dcbor.Field{
 		{Key: keyID, Name: "record_id", Required: true, Shape: octetsShape(MaxIDLen)},
 		{Key: keyKind, Name: "kind", Required: true, Shape: uintShape(0)},
 		{Key: keyRevision, Name: "revision", Required: true, Shape: uintShape(0)},
 		{Key: keyLabel, Name: "label", Shape: textShape()},
-		{Key: keyBody, Name: "body", Required: true, By: keyKind,
-			Of: func(kind uint64) *dcbor.Shape { return shapeOf(Kind(kind)) }},
+		{Key: keyBody, Name: "body", Required: true, By: keyKind, Of: func(kind uint64) *dcbor.Shape {
+			if Kind(kind).Known() {
+				return bodies[kind]
+			}
+			return bodies[0]
+		}},
 	}}
 }
 
+// shapeOf returns the shape of a body.
 func shapeOf(kind Kind) *dcbor.Shape {
 	switch kind {
 	case KindProtocol:

@@ -5,21 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// arg reads a head of the major type at b[i]. Unsigned subtraction folds the
-// test of the type and that of the short form into one comparison.
-func arg(b []byte, i int, major byte) (uint64, int) {
-	if uint(i) < uint(len(b)) {
-		if n := b[i] - major; n < 24 {
-			return uint64(n), i + 1
-		}
-		return longArg(b, i, major)
-	}
-	return 0, Fail(i, Truncated)
-}
-
-// longArg is arg for a head of more than one octet, or of another type.
-func longArg(b []byte, i int, major byte) (uint64, int) {
-	if b[i]&^31 != major {
+// arg reads a head of the major type at b[i].
+func arg(b []byte, i int, major byte) (n uint64, next int) {
+	switch {
+	case uint(i) >= uint(len(b)):
+		return 0, Fail(i, Truncated)
+	case b[i]-major < 24: // wraps around for a smaller type
+		return uint64(b[i] - major), i + 1
+	case b[i]&^31 != major:
 		return 0, Fail(i, WrongType)
 	}
 	return longHead(b, i)
@@ -54,8 +47,18 @@ func longHead(b []byte, i int) (uint64, int) {
 	return 0, Fail(i, ShortestForm)
 }
 
+// The readers below look for the shortest head themselves, so that most items
+// cost one call (BenchmarkParseResult: a quarter of the time).
+
 // Uint reads an unsigned integer of at most max.
 func Uint(b []byte, i int, max uint64) (v uint64, next int) {
+	if uint(i) < uint(len(b)) && b[i] < 24 && uint64(b[i]) <= max {
+		return uint64(b[i]), i + 1
+	}
+	return longUint(b, i, max)
+}
+
+func longUint(b []byte, i int, max uint64) (v uint64, next int) {
 	v, next = arg(b, i, MajorUint)
 	if v > max {
 		return 0, Fail(i, Range)
@@ -65,11 +68,13 @@ func Uint(b []byte, i int, max uint64) (v uint64, next int) {
 
 // Bytes reads a byte string of min to max octets. The value aliases b.
 func Bytes(b []byte, i, min, max int) (v []byte, next int) {
-	n, at := arg(b, i, MajorBytes)
-	if at < 0 {
-		return nil, at
+	var n uint64
+	if uint(i) < uint(len(b)) && b[i]-MajorBytes < 24 {
+		n, next = uint64(b[i]-MajorBytes), i+1
+	} else if n, next = arg(b, i, MajorBytes); next < 0 {
+		return nil, next
 	}
-	if n > uint64(len(b)-at) {
+	if n > uint64(len(b)-next) {
 		return nil, Fail(i, Truncated)
 	}
 	if int(n) < min || int(n) > max {
@@ -78,22 +83,24 @@ func Bytes(b []byte, i, min, max int) (v []byte, next int) {
 		}
 		return nil, Fail(i, Range)
 	}
-	return b[at : at+int(n)], at + int(n)
+	return b[next : next+int(n)], next + int(n)
 }
 
 // Text reads a text string. The value aliases b.
 func Text(b []byte, i int) (v []byte, next int) {
-	n, at := arg(b, i, MajorText)
-	if at < 0 {
-		return nil, at
+	var n uint64
+	if uint(i) < uint(len(b)) && b[i]-MajorText < 24 {
+		n, next = uint64(b[i]-MajorText), i+1
+	} else if n, next = arg(b, i, MajorText); next < 0 {
+		return nil, next
 	}
-	if n > uint64(len(b)-at) {
+	if n > uint64(len(b)-next) {
 		return nil, Fail(i, Truncated)
 	}
-	if v = b[at : at+int(n)]; !validText(v) {
+	if v = b[next : next+int(n)]; !validText(v) {
 		return nil, Fail(i, UTF8)
 	}
-	return v, at + int(n)
+	return v, next + int(n)
 }
 
 // Bool reads a Boolean: f4 or f5 and nothing else.

@@ -14,7 +14,8 @@ type Shape struct {
 	Elem *Shape // an array's elements
 
 	// Fields are a map's, ascending by key. Keys must be unsigned integers, and
-	// others than these are ignored. A map with AnyKeys may have any keys.
+	// others than these, at most MaxFields, are ignored. A map with AnyKeys may
+	// have any keys.
 	Fields  []Field
 	AnyKeys bool
 	Section string // where the specification describes the map
@@ -40,13 +41,26 @@ func (sh *Shape) Last() uint64 {
 	return sh.Fields[len(sh.Fields)-1].Key
 }
 
-func (sh *Shape) field(key uint64) *Field {
+// MaxFields is the most fields that a Shape may have.
+const MaxFields = 8
+
+// find returns the index of the field with the key, or -1.
+func (sh *Shape) find(key uint64) int {
 	for i := range sh.Fields {
 		if sh.Fields[i].Key == key {
-			return &sh.Fields[i]
+			return i
 		}
 	}
-	return nil
+	return -1
+}
+
+// of returns the shape of the field in a map of which a uint that the field By
+// holds was read.
+func (f *Field) of(by uint64) *Shape {
+	if f.Shape != nil {
+		return f.Shape
+	}
+	return f.Of(by)
 }
 
 // A Violation is an Error with its place in the specification.
@@ -102,7 +116,7 @@ func (sh *Shape) check(b []byte, i int, section string) *Violation {
 
 func (sh *Shape) checkFields(b []byte, start int, section string) *Violation {
 	n, i := Head(b, start)
-	values := make(map[uint64]int, len(sh.Fields)) // where those of known keys are
+	var values [MaxFields]int // where each field's value is; 0: it is absent
 	for ; n > 0; n-- {
 		switch b[i] &^ 31 {
 		case MajorUint:
@@ -112,8 +126,8 @@ func (sh *Shape) checkFields(b []byte, start int, section string) *Violation {
 			return &Violation{Error: Error{KeyType, i}, Section: "4.1"}
 		}
 		key, at := Head(b, i)
-		if sh.field(key) != nil {
-			values[key] = at
+		if k := sh.find(key); k >= 0 {
+			values[k] = at
 		}
 		i = Next(b, at)
 	}
@@ -124,31 +138,24 @@ func (sh *Shape) checkFields(b []byte, start int, section string) *Violation {
 		return section
 	}
 	for k := range sh.Fields {
-		f := &sh.Fields[k]
-		if _, ok := values[f.Key]; f.Required && !ok {
+		if f := &sh.Fields[k]; f.Required && values[k] == 0 {
 			return &Violation{Error{Missing, start}, f.Name, in(f)}
 		}
 	}
 	for k := range sh.Fields {
 		f := &sh.Fields[k]
-		at, ok := values[f.Key]
-		if !ok {
+		if values[k] == 0 {
 			continue
 		}
-		if v := sh.shapeOf(f, b, values[f.By]).check(b, at, in(f)); v != nil {
+		var by uint64
+		if f.Shape == nil {
+			by, _ = Head(b, values[sh.find(f.By)])
+		}
+		if v := f.of(by).check(b, values[k], in(f)); v != nil {
 			return v
 		}
 	}
 	return nil
-}
-
-// shapeOf returns the shape of the field in a map whose field By is at b[by].
-func (sh *Shape) shapeOf(f *Field, b []byte, by int) *Shape {
-	if f.Shape != nil {
-		return f.Shape
-	}
-	h := ReadHead(b, by)
-	return f.Of(h.Arg)
 }
 
 // Path names the item of b that holds the octet at off: by the shape's names
@@ -196,52 +203,50 @@ func (sh *Shape) path(path *strings.Builder, b []byte, i, off, depth int) {
 }
 
 func (sh *Shape) pathInMap(path *strings.Builder, b []byte, h LooseHead, off, depth int, end func(int) int) {
-	values := make(map[uint64]int)
+	var by [MaxFields]uint64 // what the fields hold that are uints
 	i := h.Next
 	for n := uint64(0); h.more(b, i, n); n++ {
 		key, at := ReadHead(b, i), end(i)
 		next := end(at)
-		if key.Major == MajorUint && key.Next >= 0 {
-			values[key.Arg] = at
+		k := -1
+		if sh != nil && key.Major == MajorUint && key.Next >= 0 {
+			k = sh.find(key.Arg)
 		}
 		if off >= next {
+			if k >= 0 {
+				by[k] = ReadHead(b, at).Arg
+			}
 			i = next
 			continue
 		}
-		var f *Field
-		name := ""
 		switch {
 		case key.Next < 0:
 			return
+		case k >= 0:
+			appendName(path, sh.Fields[k].Name)
 		case key.Major == MajorUint:
-			name = strconv.FormatUint(key.Arg, 10)
-			if sh != nil {
-				f = sh.field(key.Arg)
-			}
+			appendName(path, strconv.FormatUint(key.Arg, 10))
 		case key.Major == MajorNeg:
-			name = negative(key.Arg)
+			appendName(path, negative(key.Arg))
 		default:
 			return
 		}
-		if f != nil {
-			name = f.Name
-		}
-		if path.Len() > 0 {
-			name = "." + name
-		}
-		path.WriteString(name)
-		if off < at { // the key itself
-			return
-		}
-		var value *Shape
-		if f != nil {
-			if by, ok := values[f.By]; ok || f.Shape != nil {
-				value = sh.shapeOf(f, b, by)
+		if off >= at {
+			var value *Shape
+			if k >= 0 {
+				value = sh.Fields[k].of(by[max(0, sh.find(sh.Fields[k].By))])
 			}
+			value.path(path, b, at, off, depth+1)
 		}
-		value.path(path, b, at, off, depth+1)
 		return
 	}
+}
+
+func appendName(path *strings.Builder, name string) {
+	if path.Len() > 0 {
+		path.WriteByte('.')
+	}
+	path.WriteString(name)
 }
 
 // more reports whether a member n of the array or the map starts at b[i].

@@ -211,34 +211,47 @@ func Budget(b []byte, maxItems int) int {
 // Head returns the argument of the head at s[i] and the index after it. s must
 // have been checked. A tag, an array and a map are followed by what they hold.
 func Head[S ~string | ~[]byte](s S, i int) (n uint64, next int) {
-	n = uint64(s[i] & 31)
-	i++
-	if n < 24 {
-		return n, i
+	if n = uint64(s[i] & 31); n < 24 {
+		return n, i + 1
 	}
-	size := 1 << (n - 24)
-	for n = 0; size > 0; size-- {
-		n = n<<8 | uint64(s[i])
-		i++
+	return longArgument(s, i)
+}
+
+func longArgument[S ~string | ~[]byte](s S, i int) (n uint64, next int) {
+	size := 1 << (s[i]&31 - 24)
+	for next = i + 1; next <= i+size; next++ {
+		n = n<<8 | uint64(s[next])
 	}
-	return n, i
+	return n, next
 }
 
 // Next returns the index after the item at s[i]. s must have been checked.
 func Next[S ~string | ~[]byte](s S, i int) int {
 	for items := uint64(1); items > 0; items-- {
-		major := s[i] &^ 31
-		n, next := Head(s, i)
-		i = next
-		switch major {
-		case MajorBytes, MajorText:
+		initial := s[i]
+		n := uint64(initial & 31)
+		i++
+		switch {
+		case n < 24:
+		case n == 24:
+			n = uint64(s[i])
+			i++
+		default:
+			n, i = longArgument(s, i-1)
+		}
+		if initial < MajorBytes || initial >= MajorTag {
+			if initial&^31 == MajorTag {
+				items++
+			}
+			continue
+		}
+		switch {
+		case initial < MajorArray:
 			i += int(n)
-		case MajorArray:
+		case initial < MajorMap:
 			items += n
-		case MajorMap:
+		default:
 			items += 2 * n
-		case MajorTag:
-			items++
 		}
 	}
 	return i

@@ -1,0 +1,37 @@
+# Everything here needs Go and git alone; tools come through the Go module proxy.
+
+GO        ?= go
+GOTESTSUM  = $(GO) run gotest.tools/gotestsum@v1.13.0
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME  ?= 20s
+
+.PHONY: run test race fuzz lint build check
+
+run: ## both ends over a real association: list, watch a change arrive, close
+	@$(GO) run ./cmd/disco-probe demo
+
+test: ## all tests; the closing line counts them
+	@$(GOTESTSUM) --format pkgname -- -shuffle=on ./...
+
+race: ## all tests under the race detector
+	@$(GOTESTSUM) --format pkgname -- -race -shuffle=on ./...
+
+build: ## the command
+	$(GO) build -o disco-probe ./cmd/disco-probe
+
+fuzz: ## each fuzz target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+lint: ## formatting, vet, static analysis, tidy modules, import arrows, 32-bit build
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+	GOARCH=386 $(GO) build ./...
+
+check: lint test race ## what a commit must pass

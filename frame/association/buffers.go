@@ -7,16 +7,19 @@ import "sync"
 // may take it.
 type buffers struct{ pool sync.Pool }
 
-func (p *buffers) get() []byte {
+// get returns an empty buffer, of idleBuffer octets if there is no larger one.
+func (p *buffers) get() *[]byte {
 	if b, ok := p.pool.Get().(*[]byte); ok {
-		return (*b)[:0]
+		return b
 	}
-	return make([]byte, 0, idleBuffer)
+	b := make([]byte, 0, idleBuffer)
+	return &b
 }
 
 // put gives b back. Very large ones are left to the collector.
-func (p *buffers) put(b []byte) {
-	if cap(b) <= maxPooled {
-		p.pool.Put(&b)
+func (p *buffers) put(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		*b = (*b)[:0]
+		p.pool.Put(b)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -201,6 +202,7 @@ func (cfg *Config) resolve() (*config, error) {
 	setDefault(&c.UpdateFrames, defaultUpdateFrames)
 	setDefault(&c.UpdateOctets, defaultUpdateOctets)
 	setDefault(&c.UpdateAge, defaultUpdateAge)
+	c.UpdateFrames = min(c.UpdateFrames, math.MaxUint64-1) // KEY_UPDATE itself takes the last number
 	switch {
 	case c.HandshakeTimeout < 0, c.MaxHandshakes < 0, c.UpdateAge < 0, c.KeepAlive < 0,
 		c.UpdateFrames < 2, // or an ACK would need an update, which needs an ACK, and so on

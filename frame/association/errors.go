@@ -41,7 +41,8 @@ var (
 	// ErrUnacknowledged ends an association whose peer acknowledges no key updates
 	// (generation 3).
 	ErrUnacknowledged = errors.New("association: key updates are not acknowledged")
-	// ErrSequence ends an association that ran out of sequence numbers.
+	// ErrSequence ends an association whose peer used the last sequence number
+	// without having replaced its key.
 	ErrSequence = errors.New("association: sequence numbers exhausted")
 	// ErrFrame ends an association whose endpoint gave a frame that must not be
 	// sent: one longer than Config.MaxSend, or of a type below 0x0030.

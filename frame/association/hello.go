@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/npamp/disco/frame"
 	"github.com/npamp/disco/frame/dcbor"
@@ -120,7 +121,8 @@ func (a *Association) exchangeHello() error {
 	a.launched = true // by us: no goroutine reads or writes yet
 	a.mu.Unlock()
 	a.in.hello.awaited = true
-	a.out.buf = a.cfg.buffers.get()
+	a.out.borrow(a.cfg.buffers)
+	a.out.now = time.Now()
 	a.put(a.control(), frame.TypeHello, appendHello(nil, list, 0xF000+grease.Uint64()))
 	a.put(a.control(), frame.TypeHelloDone, nil)
 	if err := a.flush(); err != nil {

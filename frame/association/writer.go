@@ -13,14 +13,15 @@ import (
 
 // outbound is what the writing goroutine owns; before it runs, the handshake does.
 type outbound struct {
-	root    []byte // of all our keys to seal with
-	gen     uint64 // its generation
-	buf     []byte // the batch: sealed frames
-	spare   *[]byte
+	root    []byte  // of all our keys to seal with
+	gen     uint64  // its generation
+	buf     []byte  // the batch: sealed frames
+	lent    *[]byte // what buf is given back in; nil when buf is
 	orders  []order
-	turn    int    // the channel whose turn it is
-	sent    uint64 // payload octets so far on all channels but Control
-	held    []byte // room for a header and the plaintext of a frame that waits for the peer's window
+	now     time.Time // when the batch was begun
+	turn    int       // the channel whose turn it is
+	sent    uint64    // payload octets so far on all channels but Control
+	held    []byte    // room for a header and the plaintext of a frame that waits for the peer's window
 	heldOn  *channel
 	heldTyp frame.Type
 	closed  bool // CLOSE is in the batch or was sent
@@ -47,6 +48,14 @@ const (
 	doRekem                     // REKEM
 	doRekemAck                  // REKEM_ACK
 )
+
+// borrow makes sure that there is a batch to fill.
+func (w *outbound) borrow(b *buffers) {
+	if w.lent == nil {
+		w.lent = b.get()
+		w.buf = *w.lent
+	}
+}
 
 // markerLen is the length of a body that is one TLV of 8 octets.
 const markerLen = 12
@@ -88,9 +97,8 @@ func (a *Association) write() {
 // Orders go first within a long backlog too.
 func (a *Association) fill() {
 	w := &a.out
-	if w.buf == nil {
-		w.buf = a.cfg.buffers.get()
-	}
+	w.borrow(a.cfg.buffers)
+	w.now = time.Now()
 	for len(w.buf) < batchLen && !w.done {
 		if a.alert.Load() {
 			a.obey()
@@ -142,8 +150,9 @@ func (a *Association) writeFailed(err error) {
 func (a *Association) rest() {
 	w := &a.out
 	if cap(w.buf) > idleBuffer {
-		a.cfg.buffers.put(w.buf)
-		w.buf = nil
+		*w.lent = w.buf
+		a.cfg.buffers.put(w.lent)
+		w.buf, w.lent = nil, nil
 	}
 	if a.cfg.WriteTimeout > 0 {
 		a.conn.SetWriteDeadline(time.Time{}) // TLS itself may have to answer something
@@ -265,18 +274,15 @@ func (a *Association) put(c *channel, typ frame.Type, body []byte) bool {
 }
 
 // seal seals the frame at w.buf[at:], whose plaintext follows the room for its
-// header. Without sequence numbers left it ends the association instead.
+// header. Sequence numbers do not run out: the key is replaced before.
 func (a *Association) seal(c *channel, typ frame.Type, at int) {
 	w, k := &a.out, &c.out
 	if k.seq == math.MaxUint64 {
-		w.buf = w.buf[:at]
-		w.done = true
-		a.end(fmt.Errorf("%w on %v", ErrSequence, c.id), 0, nil, nil)
-		return
+		panic("BUG: association: sequence numbers exhausted")
 	}
 	key := a.derive(k, w.root, direction(a.client), c.id)
 	if k.born.IsZero() {
-		k.born = time.Now()
+		k.born = w.now
 	}
 	h := frame.Header{Flags: frame.FlagENC, Type: typ, Channel: c.id, Seq: k.seq}
 	n := len(w.buf) - at - frame.HeaderLen + frame.TagLen
@@ -299,8 +305,8 @@ func (a *Association) seal(c *channel, typ frame.Type, at int) {
 // §11.5, C51).
 func (a *Association) due(c *channel) bool {
 	k := &c.out
-	return k.key != nil && (k.seq >= a.cfg.UpdateFrames || k.octets >= a.cfg.UpdateOctets ||
-		time.Since(k.born) >= a.cfg.UpdateAge)
+	return k.seq >= a.cfg.UpdateFrames || k.octets >= a.cfg.UpdateOctets ||
+		k.key != nil && a.out.now.Sub(k.born) >= a.cfg.UpdateAge
 }
 
 // room reports whether the peer's window takes a plaintext of n octets on c, with

@@ -195,6 +195,8 @@ func (p *picks) add(i int) {
 	}
 }
 
+func (p picks) has(i int) bool { return !p.from(i).to(i + 1).none() }
+
 func (p picks) or(o picks) picks     { return picks{p.lo | o.lo, p.hi | o.hi} }
 func (p picks) and(o picks) picks    { return picks{p.lo & o.lo, p.hi & o.hi} }
 func (p picks) andNot(o picks) picks { return picks{p.lo &^ o.lo, p.hi &^ o.hi} }

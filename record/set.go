@@ -115,18 +115,10 @@ func (s *Set) publish(deltas []Delta) {
 	old := s.Snapshot()
 	now := &Snapshot{n: old.n, octets: old.octets, churn: s.churn}
 	for i := range deltas {
-		d := &deltas[i]
-		now.octets += d.Now.Len() - d.Was.Len()
-		if d.Was.IsZero() {
-			now.n++
-		}
-		if d.Now.IsZero() {
-			now.n--
-		}
+		now.count(&deltas[i])
 	}
-	chunks, replaced := apply(old.chunks, deltas)
-	now.chunks = chunks
-	now.born = s.churn.Add(uint64(replaced))
+	now.chunks = apply(old.chunks, deltas)
+	now.born = s.churn.Add(uint64(lost(old.chunks, now.chunks)))
 	c := newChange(now, deltas, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,6 +37,17 @@ func (s *Snapshot) Longest() (n int) {
 	return n
 }
 
+// count adjusts the numbers of records and octets to a change.
+func (s *Snapshot) count(d *Delta) {
+	s.octets += d.Now.Len() - d.Was.Len()
+	if d.Was.IsZero() {
+		s.n++
+	}
+	if d.Now.IsZero() {
+		s.n--
+	}
+}
+
 // Held returns how many octets at most the snapshot keeps that its set has no
 // use for any more.
 func (s *Snapshot) Held() int {

@@ -85,10 +85,9 @@ func find(chunks []*chunk, id ID) (at, i int, ok bool) {
 	return at - 1, i, ok
 }
 
-// apply returns the chunks with the changes made to them, which ascend by id,
-// and how many octets of the old ones are not in the new.
-func apply(chunks []*chunk, deltas []Delta) (out []*chunk, replaced int) {
-	out = make([]*chunk, 0, len(chunks)+len(deltas)/fillChunk+2)
+// apply returns the chunks with the changes made to them, which ascend by id.
+func apply(chunks []*chunk, deltas []Delta) []*chunk {
+	out := make([]*chunk, 0, len(chunks)+len(deltas)/fillChunk+2)
 	var run []Record // of changed chunks, not cut yet
 	for k := 0; ; {
 		next := len(chunks) // the first chunk with a change
@@ -103,7 +102,7 @@ func apply(chunks []*chunk, deltas []Delta) (out []*chunk, replaced int) {
 			run, k = run[:0], next
 			continue
 		case len(deltas) == 0:
-			return cut(out, run), replaced
+			return cut(out, run)
 		case k+1 < len(chunks):
 			end := chunks[k+1].at(0).ID()
 			mine = deltas[:sort.Search(len(deltas), func(i int) bool { return deltas[i].ID >= end })]
@@ -115,13 +114,33 @@ func apply(chunks []*chunk, deltas []Delta) (out []*chunk, replaced int) {
 			c = chunks[k]
 		}
 		run = merge(run, c, mine)
-		replaced += len(c.s)
 		deltas = deltas[len(mine):]
 		k++
 		if len(run) >= 64*maxChunk { // enough to be cut evenly
 			out, run = cut(out, run), run[:0]
 		}
 	}
+}
+
+// same returns how many chunks the two lists share at their beginnings and at
+// their ends.
+func same(a, b []*chunk) (head, tail int) {
+	for head < len(a) && head < len(b) && a[head] == b[head] {
+		head++
+	}
+	for a, b = a[head:], b[head:]; tail < len(a) && tail < len(b) && a[len(a)-1-tail] == b[len(b)-1-tail]; {
+		tail++
+	}
+	return head, tail
+}
+
+// lost returns how many octets at most of a are not in b.
+func lost(a, b []*chunk) (n int) {
+	head, tail := same(a, b)
+	for _, c := range a[head : len(a)-tail] {
+		n += len(c.s)
+	}
+	return n
 }
 
 // small reports whether the run is not empty and would make a small chunk.

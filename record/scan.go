@@ -22,13 +22,6 @@ const (
 	bodyDepth   = recordDepth + 1
 )
 
-// minLen is the length in octets of the smallest record there is, of an unknown
-// kind; minKnownLen of the smallest that is kept, a carriage class.
-const (
-	minLen      = 10
-	minKnownLen = 12
-)
-
 // The readers below follow the specification's tables row by row. Each takes
 // the index of an item and returns the index after it, or a negative one.
 // That something is wrong is all that they are asked; shape.go says what.

@@ -32,7 +32,8 @@
 //
 // Arrays, maps and tags nest at most MaxDepth deep, values that nobody reads
 // included. Head and Next are for input that has been checked; on other input
-// they may panic.
+// they may panic. An input has at most MaxLen octets, of which an index can name
+// each with its fault; N-PAMP frames are far below.
 //
 // # Notes on the specification
 //

@@ -1,6 +1,9 @@
 package dcbor
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // A Rule names what is wrong with an encoding or with the item that it holds.
 // Its String is stable: it is what people and machines are shown.
@@ -57,6 +60,10 @@ type Error struct {
 func (e *Error) Error() string {
 	return fmt.Sprintf("dcbor: %v at octet %d", e.Rule, e.Offset)
 }
+
+// MaxLen is the greatest length in octets of an input: 64 MiB where an int has
+// 32 bits.
+const MaxLen = math.MaxInt >> 5
 
 // Fail returns the negative index that stands for the rule broken by the item
 // at index i, or i itself if that is such an index already.

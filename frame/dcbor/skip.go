@@ -176,8 +176,8 @@ func fitsHalf(f float32) bool {
 // is held to what it may be within another item. Of several faults it is the
 // one found first in the order of the octets.
 func Check(b []byte, depth int, m Mode, maxItems int) *Error {
-	if len(b) > math.MaxInt>>5 {
-		return &Error{Rule: Limit} // beyond what a negative index can name
+	if len(b) > MaxLen {
+		return &Error{Rule: Limit}
 	}
 	if len(b) > 0 && b[0]&^31 != MajorMap {
 		return &Error{Rule: NotMap}

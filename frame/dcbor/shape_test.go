@@ -91,11 +91,11 @@ func TestPath(t *testing.T) {
 		{"a20041010281a2010104a10007", 5, "items"},
 		{"a20041010281a2010104a10007", 6, "items[0]"},
 		{"a20041010281a2010104a10007", 12, "items[0].body.id"},
-		{"a200410118638301c18202f7", 11, "99[1][1]"},               // within a tag
-		{"bf0041010281a10101ff", 8, "items[0].kind"},               // of indefinite length
-		{"bf0041019f01ff", 5, ""},                                  // a key that is no integer
-		{"a100410100", 4, ""},                                 // behind the map
-		{"a11a000000020101", 1, "items"},                           // a key in a long form
+		{"a200410118638301c18202f7", 11, "99[1][1]"}, // within a tag
+		{"bf0041010281a10101ff", 8, "items[0].kind"}, // of indefinite length
+		{"bf0041019f01ff", 5, ""},                    // a key that is no integer
+		{"a100410100", 4, ""},                        // behind the map
+		{"a11a000000020101", 1, "items"},             // a key in a long form
 	}
 	for _, tt := range tests {
 		if got := testShape().Path(unhex(t, tt.octets), tt.off); got != tt.want {

@@ -112,6 +112,10 @@ func (s *settings) diagnoseFields(b []byte, t Type) *PayloadError {
 	return nil
 }
 
+// maxSkipped bounds what a PayloadError lists; a payload of the smallest records
+// would otherwise cost ten times its length.
+const maxSkipped = 1024
+
 // diagnoseKinds looks for records of an unknown kind (§5).
 func (s *settings) diagnoseKinds(b []byte, t Type) *PayloadError {
 	at, _ := value(b, keyRecords)
@@ -121,6 +125,9 @@ func (s *settings) diagnoseKinds(b []byte, t Type) *PayloadError {
 		if e == nil {
 			e = s.fault(b, t, dcbor.Error{Rule: dcbor.RecordKind, Offset: record.KindAt(b, at, k)}, "", "5")
 			e.Code = CodeUnknownRecordKind
+		}
+		if len(e.Skipped) == maxSkipped {
+			break
 		}
 		e.Skipped = append(e.Skipped, record.Skipped{ID: record.ID(r.ID()), Kind: r.Kind()})
 	}

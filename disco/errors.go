@@ -26,8 +26,8 @@ type PayloadError struct {
 	Path    string // such as "records[3].body.name"; empty for the payload itself
 	Section string // of NPAMP-DISC, such as "5.3"
 
-	// Skipped lists the records of an unknown kind where these are what is
-	// wrong (rule "record-kind").
+	// Skipped lists the records of an unknown kind, at most 1024 of them, where
+	// these are what is wrong (rule "record-kind").
 	Skipped []record.Skipped
 }
 

@@ -98,31 +98,25 @@ func KindAt(b []byte, i, k int) int {
 // empty; a record that is not kept leaves only its id. marks are ScanList's, or
 // nil.
 func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Skipped, tail string) {
-	size := 0
+	tailLen := 0
 	for _, v := range rest {
-		size += len(v)
+		tailLen += len(v)
 	}
 	var s strings.Builder
 	if l.skipped == 0 {
-		s.Grow(len(l.b) + size)
+		s.Grow(len(l.b) + tailLen)
 		s.Write(l.b)
 	} else {
-		for r := range l.All() {
-			size += len(r.b)
-		}
-		for _, r := range l.Skipped() {
-			size += len(r.ID())
-		}
-		s.Grow(size)
+		skipped = make([]Skipped, 0, l.skipped)
+		s.Grow(l.keptLen() + tailLen)
 		for r := range l.All() {
 			s.Write(r.b)
 		}
-		skipped = make([]Skipped, 0, l.skipped)
-	}
-	for _, r := range l.Skipped() {
-		start := s.Len()
-		s.Write(r.ID())
-		skipped = append(skipped, Skipped{ID(s.String()[start:]), r.Kind()})
+		for _, r := range l.Skipped() {
+			start := s.Len()
+			s.Write(r.ID())
+			skipped = append(skipped, Skipped{ID(s.String()[start:]), r.Kind()})
+		}
 	}
 	for _, v := range rest {
 		s.Write(v)
@@ -140,7 +134,18 @@ func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Ski
 		records[k] = Record{all[i:next]}
 		i = next
 	}
-	return records, skipped, all[len(all)-size:]
+	return records, skipped, all[len(all)-tailLen:]
+}
+
+// keptLen returns how many octets Own keeps of the list.
+func (l List) keptLen() (n int) {
+	for r := range l.All() {
+		n += len(r.b)
+	}
+	for _, r := range l.Skipped() {
+		n += len(r.ID())
+	}
+	return n
 }
 
 // A Ref is a checked record in somebody else's buffer, valid as long as that

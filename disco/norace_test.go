@@ -1,0 +1,5 @@
+//go:build !race
+
+package disco
+
+const raceEnabled = false

@@ -100,17 +100,25 @@ func (a *Association) peerClosed(c *channel, h frame.Header, body []byte) {
 		return
 	}
 	a.in.closed = true
-	if a.gen.ackedClose {
+	if a.gen.ackedClose || !c.peerAdvertised {
 		c = a.control()
 	}
-	if a.state.Load() == stateClosing && a.gen.ackedClose {
-		a.order(orderFrame(c, frame.TypeCloseAck, nil))
-		return // and our own is still to be acknowledged
+	a.mu.Lock()
+	closing := a.state.Load() == stateClosing
+	if closing && !a.closeSent.Load() {
+		// Ours has not gone out yet and is not needed any more.
+		a.acked = true
+		a.last, a.lastOn = frame.TypeCloseAck, c
+		a.state.Store(stateEnded)
 	}
-	if !c.peerAdvertised {
-		c = a.control()
+	a.mu.Unlock()
+	switch {
+	case !closing:
+		a.end(io.EOF, frame.TypeCloseAck, c, nil)
+	case a.gen.ackedClose:
+		a.order(orderFrame(c, frame.TypeCloseAck, nil)) // and our own is still to be acknowledged
 	}
-	a.end(io.EOF, frame.TypeCloseAck, c, nil)
+	a.signal()
 }
 
 // closeAcked acts on CLOSE_ACK.

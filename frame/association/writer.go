@@ -172,6 +172,9 @@ func (a *Association) obey() {
 		a.queue = nil
 	}
 	last, lastOn, lastBody := a.last, a.lastOn, a.lastBody
+	if state == stateClosing && !w.closed {
+		a.closeSent.Store(true) // below, and the peer's CLOSE does not prevent it any more
+	}
 	a.mu.Unlock()
 
 	if state == stateEnded && !w.closed {
@@ -189,7 +192,6 @@ func (a *Association) obey() {
 	a.carryOut(state)
 	if state == stateClosing && !w.closed {
 		// Ahead of all that the endpoints have, and nothing after it.
-		a.closeSent.Store(true)
 		a.lingers.Store(!a.gen.ackedClose)
 		a.put(a.control(), frame.TypeClose, nil)
 		w.closed = true

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/npamp/disco/frame/dcbor"
 )
 
 // A View is what one subscription sees (§7.2): the records the peer advertises
@@ -160,4 +162,29 @@ func (v *View) Close() {
 		v.cache.hold(r.ID(), -1)
 	}
 	*v = View{cache: v.cache, all: v.all, whole: true}
+}
+
+// MatchRef reports whether the record passes. It allocates nothing.
+func (m *Matcher) MatchRef(r Ref) bool {
+	k := uint8(1) << r.Kind()
+	if m.kinds&k == 0 {
+		return false
+	}
+	if m.byProtocol&k != 0 {
+		any := false
+		n, i := protocolIDsAt(r.b)
+		for v := uint64(0); n > 0 && !any; n-- {
+			v, i = dcbor.Head(r.b, i)
+			any = v <= MaxProtocolID && m.protocols[v>>6]>>(v&63)&1 != 0
+		}
+		if !any {
+			return false
+		}
+	}
+	if m.byName&k == 0 {
+		return true
+	}
+	_, i := dcbor.Head(r.b, bodyAt(r.b))
+	name, _ := str(r.b, i+1)
+	return len(name) >= len(m.prefix) && string(name[:len(m.prefix)]) == m.prefix
 }

@@ -1,0 +1,124 @@
+package channel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/npamp/disco/disco"
+	"github.com/npamp/disco/record"
+)
+
+// Announce publishes records to the peer, one way (§7.1): it returns when the
+// frames are written, and nothing tells whether the peer took them. It takes as
+// many frames as the page limits ask for and returns their number. The records
+// are sent as they are; they need not be in the advertised set.
+func (p *Peer) Announce(ctx context.Context, recs []record.Record) (frames int, err error) {
+	if len(recs) == 0 {
+		return 0, nil
+	}
+	for _, r := range recs {
+		if r.Len() > p.lim.MaxFrameLen-resultOverhead {
+			return 0, fmt.Errorf("%w: record %s of %d octets: MaxFrameLen", ErrLimit, r.ID(), r.Len())
+		}
+	}
+	written := make(chan error, 1)
+	p.mu.Lock()
+	if err := p.mayAsk(); err != nil {
+		p.mu.Unlock()
+		return 0, err
+	}
+	frames = p.announce(recs, written)
+	p.mu.Unlock()
+	select {
+	case err := <-written:
+		return frames, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// announce queues the frames for at least one record. p.mu is held.
+func (p *Peer) announce(recs []record.Record, written chan<- error) (frames int) {
+	for len(recs) > 0 {
+		n, octets := 0, 0
+		for n < len(recs) && n < p.lim.MaxPageRecords && (n == 0 || octets+recs[n].Len() <= p.lim.MaxPageLen) {
+			octets += recs[n].Len()
+			n++
+		}
+		frames++
+		var done chan<- error
+		if n == len(recs) {
+			done = written
+		}
+		p.sendAnd(announcement(recs[:n]), done)
+		recs = recs[n:]
+	}
+	return frames
+}
+
+// announceAll publishes what the peer may see (§8, [C56]).
+func (p *Peer) announceAll() {
+	recs := slices.Collect(p.snapshot().All())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(recs) > 0 && p.mayAsk() == nil {
+		p.announce(recs, nil)
+	}
+}
+
+// An announcement is one DISCO_ANNOUNCE to send.
+type announcement []record.Record
+
+func (a announcement) frame(_ *Peer, b []byte) ([]byte, disco.Type, bool) {
+	b = disco.AppendAnnounceHead(b, len(a))
+	for _, r := range a {
+		b = r.AppendTo(b)
+	}
+	return b, disco.TypeAnnounce, true
+}
+
+// announced takes a DISCO_ANNOUNCE: it primes the cache, and nothing is ever
+// sent in return (§7.1).
+func (p *Peer) announced(a disco.Announce) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.closing {
+		return
+	}
+	if a.HasCorr {
+		p.stats.AnnounceCorr++ // C25
+	}
+	p.stats.Skipped += uint64(len(a.Skipped))
+	for _, r := range a.Records {
+		if p.crowded(r.Len()) {
+			p.stats.AnnounceRefused++
+			continue
+		}
+		p.learned(p.cache.Announce(r), &p.stats.AnnounceRefused)
+	}
+	if p.cfg.OnAnnounce == nil || p.told.waiting.len() >= p.lim.MaxQueuedEvents {
+		return
+	}
+	p.told.p = p
+	p.told.waiting.push(Announcement{Records: a.Records, Skipped: a.Skipped})
+	if !p.told.queued {
+		p.told.queued = true
+		p.schedule(&p.told)
+	}
+}
+
+// announcements are what waits for Config.OnAnnounce.
+type announcements struct {
+	p       *Peer
+	waiting fifo[Announcement]
+	queued  bool
+}
+
+func (t *announcements) call() (more bool) {
+	if a, ok := t.waiting.pop(); ok {
+		t.p.outside(func() { t.p.cfg.OnAnnounce(a) })
+	}
+	t.queued = t.waiting.len() > 0
+	return t.queued
+}

@@ -1,0 +1,183 @@
+package channel
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/npamp/disco/disco"
+	"github.com/npamp/disco/frame"
+	"github.com/npamp/disco/record"
+	"github.com/npamp/disco/subscribe"
+)
+
+// A Peer is this end of the Discovery channel of one association: it answers
+// the other end's queries and subscriptions, and makes its own. All methods may
+// be called from any goroutine, from callbacks too.
+type Peer struct {
+	tr     frame.Transport
+	info   frame.Info
+	cfg    Config
+	lim    Limits
+	opts   disco.Options
+	hub    *subscribe.Hub     // what this peer sees is fanned out here
+	ownHub bool               // it was made for this peer alone
+	mine   *record.Projection // made for Config.Visible; nil without
+	outbox *subscribe.Outbox  // the peer's subscriptions that have something to send
+	cursor subscribe.CursorFunc
+	paging *subscribe.Subscription // whose frame is being made; the writer's
+
+	mu    sync.Mutex // guards all below; held for no call into the user's code, the transport (but Wake and Abort) or the hub
+	life  lifetime
+	stats Stats
+
+	// Outgoing, see writer.go.
+	out          fifo[queued]
+	given, taken uint64      // frames that Append gave; that were written
+	writes       []writeWait // who waits for frames to be written, in order
+	progress     time.Time   // when given last met taken, or taken last rose
+	stall        *time.Timer // looks for progress while anything waits
+	stalling     bool        // stall runs
+	interval     *time.Timer // wakes the writer when a held-back UPDATE is due
+
+	// As responder, see responder.go.
+	answering                map[disco.Corr]*answer // QUERYs taken and not finished
+	subs                     map[disco.Corr]*subscription
+	cursors                  cursors
+	queries, pages, corrless bucket
+
+	faults bucket // how often a fault is logged
+	untold int
+
+	// As requester, see listing.go and subscription.go.
+	own     map[disco.Corr]exchange
+	numOwn  int // subscriptions in own
+	retired retiredCorrs
+	corr    [16]byte // the next corr: 8 random octets, then a counter
+	cache   *record.Cache
+	held    int // octets of listings and queues in progress
+	pusher  bool
+
+	calls calls         // callbacks, see calls.go
+	told  announcements // for Config.OnAnnounce
+}
+
+// An exchange is an own request under way. Its methods run on the reading
+// goroutine with the peer's mutex held.
+type exchange interface {
+	// result takes a RESULT under the exchange's corr.
+	result(r *disco.Result)
+	// refused takes a DISCO_ERROR, or the fault of a reply that cannot be read.
+	refused(err error)
+	// ended takes the end of the association.
+	ended(cause error)
+}
+
+// New starts a peer on a transport, which it owns from then on. The error is
+// that of Transport.Start.
+func New(tr frame.Transport, cfg Config) (*Peer, error) {
+	p := &Peer{
+		tr:        tr,
+		info:      tr.Info(),
+		cfg:       cfg,
+		lim:       cfg.Limits.withDefaults(),
+		hub:       cfg.Hub,
+		answering: make(map[disco.Corr]*answer),
+		subs:      make(map[disco.Corr]*subscription),
+		own:       make(map[disco.Corr]exchange),
+	}
+	p.opts = disco.Options{
+		Generation:       p.info.Generation,
+		Tolerant:         true, // each exchange judges for itself what was skipped [C9]
+		MaxFilterEntries: p.lim.MaxFilterEntries,
+		MaxPrefixLen:     p.lim.MaxPrefixLen,
+	}
+	p.life.init()
+	p.calls.idle.L = &p.mu
+	p.retired.max = p.lim.MaxRetired
+	p.cursors = cursors{max: p.lim.MaxSnapshots, ttl: p.lim.SnapshotTTL}
+	p.queries = newBucket(p.lim.QueryRate, p.lim.QueryBurst)
+	p.pages = newBucket(p.lim.PageRate, p.lim.PageBurst)
+	p.corrless = newBucket(max(p.lim.UncorrelatedErrors, 0), max(p.lim.UncorrelatedErrors, 0))
+	p.faults = newBucket(2, 10)
+	p.cache = record.NewCache(record.CacheLimits{
+		MaxRecords:    p.lim.MaxCacheRecords,
+		MaxLen:        p.lim.MaxCacheLen,
+		MaxTombstones: p.lim.MaxTombstones,
+	})
+	rand.Read(p.corr[:8]) // never fails
+	switch {
+	case p.hub == nil:
+		p.hub, p.ownHub = subscribe.NewHub(record.NewSet(record.SetConfig{})), true
+	case cfg.Visible != nil:
+		p.mine = record.Project(p.hub.Source(), cfg.Visible)
+		p.hub, p.ownHub = subscribe.NewHub(p.mine), true
+	}
+	p.cursor = p.snapshotCursor
+	p.outbox = subscribe.NewOutbox(tr.Wake)
+	if err := tr.Start((*endpoint)(p)); err != nil {
+		p.closeViews()
+		return nil, err
+	}
+	if cfg.AnnounceOnOpen {
+		p.announceAll()
+	}
+	return p, nil
+}
+
+// Info says on what the peer runs.
+func (p *Peer) Info() frame.Info { return p.info }
+
+// Refresh looks at Config.Visible anew for every record: what is hidden now is
+// withdrawn from the peer's subscriptions, what is shown is added, and the
+// cursors of listings under way go stale [C53].
+func (p *Peer) Refresh() {
+	if p.mine == nil {
+		return
+	}
+	p.mu.Lock()
+	p.cursors.dropAll()
+	p.mu.Unlock()
+	p.mine.Refresh()
+}
+
+// nextCorr returns a corr that this peer never used. p.mu is held.
+func (p *Peer) nextCorr() disco.Corr {
+	n := binary.BigEndian.Uint64(p.corr[8:])
+	binary.BigEndian.PutUint64(p.corr[8:], n+1)
+	return disco.Corr(p.corr[:])
+}
+
+// retire ends the use of an own corr, once. p.mu is held.
+func (p *Peer) retire(c disco.Corr, asked, got int) {
+	delete(p.own, c)
+	p.retired.add(c, asked, got)
+}
+
+// Stats returns the counters and gauges as they are now.
+func (p *Peer) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Outstanding = len(p.own) - p.numOwn
+	s.Unanswered = len(p.answering)
+	s.Subscriptions = len(p.subs)
+	s.Own = p.numOwn
+	s.Snapshots = len(p.cursors.lru)
+	s.Unsent = p.out.len()
+	s.Cached = p.cache.Len()
+	s.Memory = p.memory()
+	s.Pusher = p.pusher
+	return s
+}
+
+// memory is what is held for the peer, in octets, roughly. p.mu is held.
+func (p *Peer) memory() int {
+	return p.held + p.cache.Memory() + p.cursors.memory() + p.outbox.Memory()
+}
+
+// crowded reports whether n octets more would pass MaxPeerMemory. p.mu is held.
+func (p *Peer) crowded(n int) bool {
+	return p.lim.MaxPeerMemory > 0 && p.memory()+n > p.lim.MaxPeerMemory
+}

@@ -1,0 +1,261 @@
+package channel
+
+import (
+	"time"
+
+	"github.com/npamp/disco/disco"
+	"github.com/npamp/disco/record"
+	"github.com/npamp/disco/subscribe"
+)
+
+// An answer is a QUERY that was taken on and has its RESULT to come.
+type answer struct {
+	corr     disco.Corr
+	filter   record.Filter // normalised
+	tolerant bool
+	chain    *chain // nil until the first page is made
+	pos      record.Position
+}
+
+// query takes a QUERY that was read without fault: step 12 of the ledger's A11.
+func (p *Peer) query(q disco.Query) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.closing {
+		return
+	}
+	if a := p.answering[q.Corr]; a != nil && a.chain != nil && q.HasCursor {
+		p.stats.AbsorbedFollowUps++ // pages of this chain are being pushed [C21]
+		return
+	}
+	if p.answering[q.Corr] != nil || p.subs[q.Corr] != nil {
+		p.stats.DuplicateCorr++ // an ERROR would end the other exchange [C21]
+		return
+	}
+	refuse := func(code disco.Code) { p.refuseLocked(q.Corr, true, code) }
+	m, live := mark{}, false
+	if q.HasCursor {
+		m, live = p.cursors.find(q.Cursor, now)
+	}
+	rate := &p.queries
+	if live {
+		rate = &p.pages
+	}
+	if !rate.take(now) {
+		p.stats.RateLimited++
+		refuse(disco.CodeNotAdvertised) // C20
+		return
+	}
+	if len(p.answering) >= p.lim.MaxUnanswered {
+		p.stats.Overloaded++
+		refuse(disco.CodeNotAdvertised)
+		return
+	}
+	if p.filterDisabled(q.Filter) || q.HasTolerant && p.cfg.Disabled&FeatureTolerant != 0 ||
+		q.HasCursor && p.cfg.Disabled&FeatureCursor != 0 {
+		refuse(disco.CodeFilterUnsupported) // §9: never ignored
+		return
+	}
+	a := &answer{corr: q.Corr, filter: q.Filter.Normalize(), tolerant: q.Tolerant}
+	if q.HasCursor {
+		if !live || m.chain.tolerant != a.tolerant || !m.chain.filter.Equal(a.filter) { // C2, C3
+			p.stats.StaleCursors++
+			refuse(disco.CodeStaleCursor)
+			return
+		}
+		a.chain, a.pos = m.chain, m.pos
+	}
+	p.answering[a.corr] = a
+	p.send(a)
+}
+
+// filterDisabled reports whether f uses a filter key that is switched off here.
+func (p *Peer) filterDisabled(f record.Filter) bool {
+	return f.Kinds != nil && p.cfg.Disabled&FeatureKinds != 0 ||
+		f.ProtocolIDs != nil && p.cfg.Disabled&FeatureProtocolIDs != 0 ||
+		f.HasPrefix && p.cfg.Disabled&FeatureNamePrefix != 0
+}
+
+// resultOverhead is the most octets of a RESULT that are not records, and of an
+// UPDATE or ANNOUNCE.
+const resultOverhead = 256
+
+// page bounds the pages we send [C42].
+func (p *Peer) page() record.Page {
+	return record.Page{
+		MaxRecords:   p.lim.MaxPageRecords,
+		MaxLen:       p.lim.MaxPageLen,
+		MaxRecordLen: p.lim.MaxFrameLen - resultOverhead,
+	}
+}
+
+// snapshot is what the peer may see now.
+func (p *Peer) snapshot() *record.Snapshot { return p.hub.Source().Snapshot() }
+
+// frame makes the RESULT, or the refusal of one.
+func (a *answer) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
+	now := p.snapshot()
+	page := p.page()
+	switch c := a.chain; {
+	case c == nil:
+		c = &chain{snapshot: now, filter: a.filter, tolerant: a.tolerant, matcher: a.filter.Matcher()}
+		if !a.tolerant && !faithful(now, &c.matcher, page.MaxRecordLen) { // §6.3: never drop silently
+			return a.refuse(p, b, disco.CodeUnknownRecordKind)
+		}
+		a.chain = c
+	case c.snapshot.Disclosure() < now.Disclosure():
+		// Something was hidden meanwhile: never show it, nor a smaller page
+		// (DASP-010-03).
+		return a.refuse(p, b, disco.CodeStaleCursor)
+	}
+	c := a.chain
+	n, _, next := c.snapshot.Page(&c.matcher, a.pos, page)
+	p.mu.Lock()
+	var cur disco.Cursor
+	if !next.Done() {
+		cur = p.cursors.issue(c, next, time.Now())
+	}
+	from := a.pos
+	a.pos = next
+	if p.cfg.PushPages && !next.Done() && p.answering[a.corr] == a {
+		p.send(a)
+	} else {
+		delete(p.answering, a.corr)
+	}
+	p.mu.Unlock()
+	b = disco.AppendResultHead(b, a.corr, n, next.Done())
+	b = c.snapshot.AppendRange(b, &c.matcher, from, next, page.MaxRecordLen)
+	return disco.AppendResultTail(b, next.Done(), cur), disco.TypeResult, true
+}
+
+// refuse makes a DISCO_ERROR in place of the RESULT.
+func (a *answer) refuse(p *Peer, b []byte, code disco.Code) ([]byte, disco.Type, bool) {
+	p.mu.Lock()
+	if code == disco.CodeStaleCursor {
+		p.cursors.drop(a.chain)
+		p.stats.StaleCursors++
+	}
+	p.stats.ErrorsOut[code]++
+	delete(p.answering, a.corr)
+	p.mu.Unlock()
+	return (&refusal{a.corr, true, code}).frame(p, b)
+}
+
+// faithful reports whether everything that matches can be represented (§6.3):
+// whether it fits into a frame.
+func faithful(s *record.Snapshot, m *record.Matcher, maxLen int) bool {
+	if s.Longest() <= maxLen {
+		return true
+	}
+	for r := range s.Match(m) {
+		if r.Len() > maxLen {
+			return false
+		}
+	}
+	return true
+}
+
+// subscribe takes a SUBSCRIBE (§7.2): from here on the hub keeps it, and its
+// pages and UPDATEs are made when the link has room.
+func (p *Peer) subscribe(q disco.Subscribe) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.closing {
+		return
+	}
+	if p.answering[q.Corr] != nil || p.subs[q.Corr] != nil {
+		p.stats.DuplicateCorr++ // C21
+		return
+	}
+	code := disco.Code(0)
+	switch filter := q.Filter.Normalize(); {
+	case !p.queries.take(time.Now()):
+		p.stats.RateLimited++
+		code = disco.CodeSubscriptionRefused
+	case p.filterDisabled(filter):
+		code = disco.CodeFilterUnsupported
+	case p.cfg.Disabled&FeatureSubscriptions != 0 || len(p.subs) >= p.lim.MaxSubscriptions || p.crowded(0):
+		p.stats.SubsRefused++
+		code = disco.CodeSubscriptionRefused
+	case !p.couldFollow(filter):
+		code = disco.CodeUnknownRecordKind // C30
+	default:
+		p.subs[q.Corr] = p.follow(q.Corr, filter)
+		return
+	}
+	p.refuseLocked(q.Corr, true, code)
+}
+
+// follow starts a subscription with the hub. p.mu is held.
+func (p *Peer) follow(c disco.Corr, f record.Filter) *subscription {
+	return &subscription{
+		Subscription: p.hub.Subscribe(p.outbox, c, f, subscribe.Options{
+			MaxQueued:   p.lim.MaxQueuedUpdates,
+			MinInterval: p.lim.MinUpdateInterval,
+		}),
+		filter: f,
+	}
+}
+
+// A subscription is one of the peer's, with us.
+type subscription struct {
+	*subscribe.Subscription
+	filter record.Filter // normalised
+}
+
+// snapshotCursor makes the cursor of a page of the subscription p.paging, by
+// which a QUERY with the same filter gets the pages after it [C15]. That of one
+// that was cancelled meanwhile is stale from the beginning.
+func (p *Peer) snapshotCursor(snap *record.Snapshot, pos record.Position) disco.Cursor {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.subs[p.paging.Corr()]
+	if s == nil {
+		return newCursor()
+	}
+	return p.cursors.issue(p.cursors.of(snap, s.filter), pos, time.Now())
+}
+
+// couldFollow reports whether the snapshot of a subscription is faithful.
+func (p *Peer) couldFollow(f record.Filter) bool {
+	m := f.Matcher()
+	return faithful(p.snapshot(), &m, p.page().MaxRecordLen)
+}
+
+// unsubscribe takes an UNSUBSCRIBE: silently, whatever it names (§7.3).
+func (p *Peer) unsubscribe(c disco.Corr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.subs[c]
+	if s == nil {
+		p.stats.IdleUnsubscribe++
+		return
+	}
+	delete(p.subs, c)
+	s.Cancel()
+}
+
+// reasons are what goes into DISCO_ERROR for people: one constant a code, that
+// says nothing of the request or of policy (DASP-010-02).
+var reasons = [...]string{
+	disco.CodeMalformedPayload:    "payload is not as section 4 asks",
+	disco.CodeKindMismatch:        "frame_kind is not the frame type",
+	disco.CodeUnknownRecordKind:   "a matching record cannot be represented",
+	disco.CodeFilterUnsupported:   "a filter key is not supported here",
+	disco.CodeStaleCursor:         "cursor is not known here",
+	disco.CodeSubscriptionRefused: "no subscription now",
+	disco.CodeNotAdvertised:       "not now",
+}
+
+// frame makes the DISCO_ERROR.
+func (r *refusal) frame(_ *Peer, b []byte) ([]byte, disco.Type, bool) {
+	out, err := disco.AppendError(b, &disco.ErrorMsg{
+		Corr: r.corr, HasCorr: r.hasCorr, Code: r.code,
+		Reason: reasons[r.code], HasReason: true,
+	})
+	if err != nil {
+		panic("BUG: channel: " + err.Error())
+	}
+	return out, disco.TypeError, true
+}

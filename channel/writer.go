@@ -1,0 +1,188 @@
+package channel
+
+import (
+	"errors"
+	"time"
+
+	"github.com/npamp/disco/disco"
+	"github.com/npamp/disco/frame"
+)
+
+// errUnsent and errStalled end an association whose peer does not take what it
+// is owed (§10).
+var (
+	errUnsent  = errors.New("channel: too many frames wait for the peer to take them")
+	errStalled = errors.New("channel: the peer has taken no frame for too long")
+)
+
+// An item is one frame to send, made when the link has room for it.
+type item interface {
+	// frame appends the payload to b, on the writing goroutine, with the peer's
+	// mutex free. ok is false when there is nothing to send any more.
+	frame(p *Peer, b []byte) (out []byte, t disco.Type, ok bool)
+}
+
+// queued is an item and who wants to know when it is written.
+type queued struct {
+	item
+	written chan<- error // buffered; nil: nobody
+}
+
+// A request is a frame of our own under a corr. It is not sent when its
+// exchange has ended meanwhile.
+type request struct {
+	t       disco.Type
+	corr    disco.Corr
+	payload []byte
+}
+
+func (r *request) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
+	p.mu.Lock()
+	live := r.t == disco.TypeUnsubscribe || p.own[r.corr] != nil
+	p.mu.Unlock()
+	if !live {
+		return b, 0, false
+	}
+	return append(b, r.payload...), r.t, true
+}
+
+// writeWait is somebody who waits until n frames are written.
+type writeWait struct {
+	n    uint64
+	done chan<- error
+}
+
+// send queues an item and wakes the writer. p.mu is held.
+func (p *Peer) send(it item) { p.sendAnd(it, nil) }
+
+// sendAnd is send; the end of the item's fate is told to written, unless nil.
+func (p *Peer) sendAnd(it item, written chan<- error) {
+	if p.life.closing {
+		if written != nil {
+			written <- p.closedCause()
+		}
+		return
+	}
+	if p.out.len() >= p.lim.MaxUnsent {
+		if written != nil {
+			written <- errUnsent
+		}
+		p.tr.Abort(0, errUnsent)
+		return
+	}
+	p.out.push(queued{it, written})
+	p.watchStall()
+	p.tr.Wake()
+}
+
+// append is Endpoint.Append: what waits in order, then the subscriptions.
+func (p *Peer) append(b []byte) ([]byte, frame.Type, bool) {
+	for {
+		p.mu.Lock()
+		it, ok := p.out.pop()
+		p.mu.Unlock()
+		if !ok {
+			break
+		}
+		if out, t, ok := it.frame(p, b); ok {
+			p.gave(t, it.written)
+			return out, frame.Type(t), true
+		}
+		if it.written != nil {
+			it.written <- nil
+		}
+	}
+	for s := p.outbox.Next(); s != nil; s = p.outbox.Next() {
+		p.paging = s
+		if out, t, _ := s.AppendFrame(b, p.page(), p.cursor); t != 0 {
+			p.gave(t, nil)
+			return out, frame.Type(t), true
+		}
+	}
+	p.holdBack()
+	return b, 0, false
+}
+
+// holdBack has the writer woken when the first UPDATE that MinUpdateInterval
+// holds back is due.
+func (p *Peer) holdBack() {
+	if p.lim.MinUpdateInterval <= 0 {
+		return
+	}
+	due, ok := p.outbox.Deadline()
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.life.closing:
+	case p.interval == nil:
+		p.interval = time.AfterFunc(time.Until(due), p.tr.Wake)
+	default:
+		p.interval.Reset(time.Until(due))
+	}
+}
+
+// gave counts a frame that the writer took.
+func (p *Peer) gave(t disco.Type, written chan<- error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.given == p.taken {
+		p.watchStall()
+	}
+	p.given++
+	p.stats.FramesOut[t-disco.TypeQuery]++
+	if written != nil {
+		p.writes = append(p.writes, writeWait{p.given, written})
+	}
+}
+
+// written is Endpoint.Written.
+func (p *Peer) written() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken, p.progress = p.given, time.Now()
+	for len(p.writes) > 0 && p.writes[0].n <= p.taken {
+		p.writes[0].done <- nil
+		p.writes = p.writes[1:]
+	}
+}
+
+// watchStall starts the stall timer where it does not run. One timer serves
+// all frames: it looks at the time of the last progress when it fires. p.mu is
+// held.
+func (p *Peer) watchStall() {
+	if p.stalling || p.lim.StallTimeout < 0 {
+		return
+	}
+	p.stalling, p.progress = true, time.Now()
+	if p.stall == nil {
+		p.stall = time.AfterFunc(p.lim.StallTimeout, p.checkStall)
+	} else {
+		p.stall.Reset(p.lim.StallTimeout)
+	}
+}
+
+func (p *Peer) checkStall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch left := p.lim.StallTimeout - time.Since(p.progress); {
+	case p.life.closing || p.given == p.taken && p.out.len() == 0:
+		p.stalling = false
+	case left <= 0:
+		p.tr.Abort(0, errStalled)
+	default:
+		p.stall.Reset(left)
+	}
+}
+
+// timers returns the peer's own timers. p.mu is held.
+func (p *Peer) timers() (ts []*time.Timer) {
+	for _, t := range []*time.Timer{p.stall, p.interval} {
+		if t != nil {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}

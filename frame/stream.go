@@ -43,10 +43,6 @@ func NewReader(r io.Reader, reserved Flags) *Reader {
 	return &Reader{r: r, reserved: reserved, maxFrame: MaxFrameLen, buf: make([]byte, minReadBuf)}
 }
 
-// Reserve replaces the mask given to NewReader, for the frames not yet handed
-// out.
-func (r *Reader) Reserve(reserved Flags) { r.reserved = reserved }
-
 // SetMaxFrame sets the longest frame accepted, in octets, header included, for
 // the frames not yet handed out: a peer that is not authenticated yet need not
 // be given MaxFrameLen. n is kept within HeaderLen and MaxFrameLen.
@@ -181,9 +177,6 @@ func (r *Reader) Shrink() {
 		r.resize(n)
 	}
 }
-
-// Buffered returns how many octets have been read and not handed out.
-func (r *Reader) Buffered() int { return r.end - r.start }
 
 // Size returns how many octets of memory the Reader's buffer takes.
 func (r *Reader) Size() int { return len(r.buf) }

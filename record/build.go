@@ -25,12 +25,13 @@ func build(id ID, kind Kind, revision uint64, label *string, body map[uint64]any
 		to    map[uint64]any
 		extra []Field
 		last  uint64
-	}{{rec, extra, keyBody}, {body, bodyExtra, shapeOf(kind).Last()}} {
+		depth int
+	}{{rec, extra, keyBody, recordDepth + 1}, {body, bodyExtra, shapeOf(kind).Last(), bodyDepth + 1}} {
 		for _, f := range add.extra {
 			if _, twice := add.to[f.Key]; twice || f.Key <= add.last {
 				return Record{}, &FieldError{"extra", "key is defined, or stands twice"}
 			}
-			if v := []byte(f.Value); dcbor.Done(v, dcbor.Skip(v, 0, bodyDepth, dcbor.Generation3)) != nil {
+			if v := []byte(f.Value); dcbor.Done(v, dcbor.Skip(v, 0, add.depth, dcbor.Generation3)) != nil {
 				return Record{}, &FieldError{"extra", "value is not one deterministic item without floats and tags"}
 			}
 			add.to[f.Key] = cbor.RawMessage(f.Value)

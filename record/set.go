@@ -152,9 +152,22 @@ func newChange(after *Snapshot, deltas []Delta, hides bool) *Change {
 	const perDelta = 250 // octets of a Delta and its allocations, roughly
 	c := &Change{Deltas: deltas, After: after, Hides: hides}
 	for i := range deltas {
-		c.octets += deltas[i].Was.Len() + deltas[i].Now.Len() + perDelta
+		d := &deltas[i]
+		c.octets += d.Was.Len() + d.Now.Len() + perDelta
+		d.same = !d.Was.IsZero() && !d.Now.IsZero() && d.WasFacts == d.NowFacts
 	}
 	return c
+}
+
+// Concerns reports whether the change is one for a subscriber with the filter:
+// whether something that matched, or matches, is among it.
+func (c *Change) Concerns(m *Matcher) bool {
+	for i := range c.Deltas {
+		if was, now := c.Deltas[i].Matches(m); was || now {
+			return true
+		}
+	}
+	return false
 }
 
 // Octets is roughly what the change costs as long as it is kept, in octets;
@@ -168,6 +181,18 @@ type Delta struct {
 	ID                 ID
 	Was, Now           Record
 	WasFacts, NowFacts Facts
+	same               bool // the facts are
+}
+
+// Matches reports whether there was a record that matches, and whether there is
+// one now. Where it was and is not, it has left the set or the filter, which is
+// the same to whoever asked with it (§7.2).
+func (d *Delta) Matches(m *Matcher) (was, now bool) {
+	now = !d.Now.IsZero() && m.match(&d.NowFacts)
+	if d.same {
+		return now, now
+	}
+	return !d.Was.IsZero() && m.match(&d.WasFacts), now
 }
 
 func newDelta(id ID, was, now Record) Delta {

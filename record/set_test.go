@@ -324,6 +324,14 @@ func TestPositions(t *testing.T) {
 	s := testSet(t, 500).Snapshot()
 	all := slices.Collect(s.All())
 	for i, r := range all {
+		if p := s.Before(r.ID()); !slices.Equal(slices.Collect(s.Range(nil, p, end, 0)), all[i:]) {
+			t.Fatalf("Before(%v) is %v", r.ID(), p)
+		} else if got, ok := s.At(p); !ok || got != r {
+			t.Fatalf("At(%v) is another", p)
+		}
+		if p := s.Before(r.ID() + "\x00"); p != s.After(r.ID()) {
+			t.Fatalf("Before one that is not there: %v", p)
+		}
 		for _, id := range []ID{r.ID(), r.ID() + "\x00"} {
 			if got := slices.Collect(s.Range(nil, s.After(id), end, 0)); !slices.Equal(got, all[i+1:]) {
 				t.Fatalf("After(%v): %d records, want %d", id, len(got), len(all)-i-1)
@@ -332,6 +340,9 @@ func TestPositions(t *testing.T) {
 	}
 	if got := s.After(""); got != (Position{}) {
 		t.Errorf("After of nothing is %v", got)
+	}
+	if _, ok := s.At(end); ok {
+		t.Error("a record at the end")
 	}
 	if !s.After("\xff\xff\xff").Done() || (Position{}).Done() || !(&Snapshot{}).After("").Done() {
 		t.Error("Done")

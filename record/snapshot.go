@@ -110,6 +110,26 @@ func (s *Snapshot) After(id ID) Position {
 	if ok {
 		i++
 	}
+	return s.position(at, i)
+}
+
+// At returns the record after the position, if there is one.
+func (s *Snapshot) At(p Position) (Record, bool) {
+	if int(p.chunk) >= len(s.chunks) || int(p.index) >= s.chunks[p.chunk].len() {
+		return Record{}, false
+	}
+	return s.chunks[p.chunk].at(int(p.index)), true
+}
+
+// Before returns the position before the record with the id, or where it would
+// be.
+func (s *Snapshot) Before(id ID) Position {
+	at, i, _ := find(s.chunks, id)
+	return s.position(at, i)
+}
+
+// position returns the position of a place that find returned.
+func (s *Snapshot) position(at, i int) Position {
 	if at < len(s.chunks) && i == s.chunks[at].len() {
 		at, i = at+1, 0
 	}

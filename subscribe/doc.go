@@ -1,0 +1,50 @@
+// Package subscribe is the responder's side of subscriptions (§7.2, §7.3): who
+// is told of which change, in what order, and what a slow link costs.
+//
+// A Hub matches every change of a record.Source against all subscriptions. An
+// Outbox is what one association has to send: the writer takes from it when the
+// link has room, a frame at a time, the subscriptions in turn. Nothing is
+// encoded before that, and nothing is copied to wait: the queue of a
+// subscription is pointers to changes that all of them share.
+//
+//	hub := subscribe.NewHub(set)
+//	box := subscribe.NewOutbox(wake)
+//	s := hub.Subscribe(box, corr, filter, subscribe.Options{})
+//	for s := box.Next(); s != nil; s = box.Next() {
+//		payload, t, _ := s.AppendFrame(b[:0], page, cursor) // t is 0: nothing to send
+//	}
+//
+// # What a subscriber is sent
+//
+// First the snapshot as it was when Subscribe returned, in RESULT pages under
+// the subscription's corr, the last with complete true [C15]. Then one UPDATE
+// for each transaction that concerns it, in order: added are the records that
+// match now, withdrawn those that matched before and do not now, whether they
+// left the set, the filter or the peer's view. Within an UPDATE ids ascend. What
+// does not fit a page goes out as consecutive UPDATEs, withdrawals last.
+//
+// When more than Options.MaxQueued changes wait, all that wait are merged to one
+// net state for each record_id: what came and went is not told [C31]. So a slow
+// subscriber costs that queue and the size of its live set, and loses no final
+// state. With Options.MinInterval whatever waits when the time has come is
+// merged likewise.
+//
+// What a record.Projection hides is gone at once: a snapshot under way goes on
+// without it, and what waits is merged, so that no frame made after
+// Projection.Refresh has returned carries it.
+//
+// # Concurrency
+//
+// No goroutine is started here. All methods may be called concurrently, but for
+// Outbox.Next and Subscription.AppendFrame of one outbox, which belong to its
+// one writer. A publisher waits for no subscriber: it holds the hub's lock, then
+// an outbox's at a time and for some tens of nanoseconds; nothing is encoded
+// under either, and neither is held while wake or cursor is called. A source
+// tells of its changes with its own lock held, so wake must not block nor call
+// the source, the hub or the outbox.
+//
+// # Memory
+//
+// A subscription that has nothing to send costs some 400 octets. Outbox.Memory
+// counts what an association's subscriptions keep.
+package subscribe

@@ -1,0 +1,222 @@
+package subscribe
+
+import (
+	"time"
+
+	"github.com/npamp/disco/disco"
+	"github.com/npamp/disco/record"
+)
+
+// A Subscription is one peer's subscription with us (§7.2): the snapshot that is
+// still to be sent, and the changes since.
+type Subscription struct {
+	hub         *Hub
+	box         *Outbox
+	corr        disco.Corr
+	matcher     record.Matcher
+	maxQueued   int
+	minInterval time.Duration
+
+	at int // in hub.subs; negative when cancelled; guarded by hub.mu
+
+	// Guarded by box.mu.
+	next           *Subscription // in line
+	later, earlier *Subscription // of all
+	inLine         bool
+	unacknowledged bool // the first RESULT has not been given
+	cancelled      bool
+	pages          *pages           // until the last was given
+	queue          []*record.Change // that wait, oldest first
+	one            [1]*record.Change
+	net            map[record.ID]state // what waited longest, merged
+	netLen         int                 // octets that it is charged
+	hides          int                 // how often something waiting had to be hidden
+	due            time.Time           // of the next UPDATE, with MinInterval
+	held           int                 // octets, see Outbox.charge
+
+	rest *work // of a change that took more than one UPDATE; the writer's
+}
+
+// subscriptionLen is about what one costs with its place in the hub, in octets.
+const subscriptionLen = 384
+
+// pages is a snapshot that is being sent.
+type pages struct {
+	snapshot *record.Snapshot
+	pos      record.Position
+}
+
+// Corr returns the subscription's corr.
+func (s *Subscription) Corr() disco.Corr { return s.corr }
+
+// Cancel ends the subscription and drops what waits, but for the first RESULT,
+// which still acknowledges it if it was not given yet [C24]. No UPDATE is given
+// once Cancel has returned (§7.3). It is idempotent.
+func (s *Subscription) Cancel() {
+	s.hub.remove(s)
+	s.purge()
+}
+
+func (s *Subscription) purge() {
+	o := s.box
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.cancelled {
+		return
+	}
+	s.cancelled = true
+	s.queue, s.one, s.net, s.netLen = nil, [1]*record.Change{}, nil, 0
+	o.charge(s, -s.held)
+	o.forget(s)
+	if !s.unacknowledged {
+		s.pages = nil
+		o.pull(s)
+	}
+}
+
+// wait returns how long the subscription's turn is held back. box.mu is held.
+func (s *Subscription) wait() time.Duration {
+	if s.minInterval <= 0 || s.pages != nil || s.rest != nil || s.due.IsZero() {
+		return 0
+	}
+	return time.Until(s.due)
+}
+
+// enqueue takes a change that concerns the subscription and reports whether to
+// call wake.
+func (s *Subscription) enqueue(c *record.Change) bool {
+	o := s.box
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.cancelled {
+		return false
+	}
+	if s.queue == nil {
+		s.queue = s.one[:0]
+	}
+	s.queue = append(s.queue, c)
+	o.charge(s, changeLen+c.Octets())
+	switch {
+	case c.Hides: // all that waits is merged before any of it is sent
+		s.hides++
+		s.merge(len(s.queue))
+		s.turn(c.After)
+	case s.net != nil || len(s.queue) > s.maxQueued:
+		s.merge(2) // so that the queue gets shorter, and no publisher pays for all of it
+	}
+	return o.push(s)
+}
+
+// turn makes a snapshot that is being sent go on with another version, from the
+// record that would have been next. The changes that led there are not told of
+// that record and those after it, for their pages show the outcome. box.mu is
+// held, and nothing is in the queue.
+func (s *Subscription) turn(after *record.Snapshot) {
+	if s.pages == nil {
+		return
+	}
+	var from record.ID // before all
+	if r, ok := s.pages.snapshot.At(s.pages.pos); ok {
+		from = r.ID()
+	}
+	*s.pages = pages{after, after.Before(from)}
+	for id := range s.net {
+		if id >= from {
+			s.put(id, state{})
+		}
+	}
+}
+
+// A CursorFunc returns a cursor by which a QUERY with the subscription's filter
+// gets what comes after a page of its snapshot [C15].
+type CursorFunc func(*record.Snapshot, record.Position) disco.Cursor
+
+// AppendFrame appends the subscription's next frame: a RESULT with a page of its
+// snapshot, or an UPDATE. t is 0, and out is b, where there is nothing to send
+// any more; more tells whether another frame waits, held back or not. cursor is
+// called for each page but the last. The page bounds hold for UPDATEs too, each
+// id counting as a record; what is longer than MaxRecordLen is treated as if it
+// did not match. It belongs to the outbox's writer, and allocates nothing for an
+// UPDATE that fits.
+func (s *Subscription) AppendFrame(b []byte, page record.Page, cursor CursorFunc) (out []byte, t disco.Type, more bool) {
+	o := s.box
+	o.mu.Lock()
+	o.pull(s)
+	for t == 0 && !s.done() {
+		if s.pages != nil {
+			out, t = s.appendResult(b, page, cursor)
+		} else {
+			out, t = s.appendUpdate(b, page)
+		}
+	}
+	if s.cancelled {
+		s.pages, s.rest = nil, nil
+	}
+	if more = !s.done(); more {
+		o.push(s) // the caller goes on: no need to wake it
+	}
+	o.mu.Unlock()
+	if t == 0 {
+		return b, 0, more
+	}
+	return out, t, more
+}
+
+// done reports whether nothing waits. box.mu is held.
+func (s *Subscription) done() bool {
+	if s.cancelled {
+		return !s.unacknowledged
+	}
+	return s.pages == nil && s.rest == nil && len(s.queue) == 0 && s.net == nil
+}
+
+// appendResult appends the next page of the snapshot. box.mu is held, but not
+// for the encoding; t is 0 if that was in vain.
+func (s *Subscription) appendResult(b []byte, page record.Page, cursor CursorFunc) (out []byte, t disco.Type) {
+	from := *s.pages
+	s.box.mu.Unlock()
+	n, _, next := from.snapshot.Page(&s.matcher, from.pos, page)
+	last := next.Done()
+	var cur disco.Cursor
+	if !last {
+		cur = cursor(from.snapshot, next)
+	}
+	b = disco.AppendResultHead(b, s.corr, n, last)
+	b = from.snapshot.AppendRange(b, &s.matcher, from.pos, next, page.MaxRecordLen)
+	b = disco.AppendResultTail(b, last, cur)
+	s.box.mu.Lock()
+	if s.pages == nil || *s.pages != from { // cancelled, or something on it was hidden meanwhile
+		return nil, 0
+	}
+	s.unacknowledged = false
+	if s.pages.pos = next; last {
+		s.pages = nil
+	}
+	return b, disco.TypeResult
+}
+
+// appendUpdate appends an UPDATE of what waits. box.mu is held, but not for the
+// encoding; t is 0 if that was in vain, or there was nothing to tell.
+func (s *Subscription) appendUpdate(b []byte, page record.Page) (out []byte, t disco.Type) {
+	w := s.take(page)
+	from := w
+	s.box.mu.Unlock()
+	out, t = w.append(b, s.corr, &s.matcher, page)
+	s.box.mu.Lock()
+	switch {
+	case s.cancelled:
+		return nil, 0
+	case s.hides != w.hides: // what was encoded may have been hidden meanwhile
+		s.before(&from)
+		return nil, 0
+	case w.done():
+		s.box.charge(s, -w.octets)
+	default:
+		rest := w // here, for it escapes
+		s.rest = &rest
+	}
+	if s.minInterval > 0 && s.rest == nil && t != 0 {
+		s.due = time.Now().Add(s.minInterval)
+	}
+	return out, t
+}

@@ -128,6 +128,7 @@ type listing struct {
 	octets     int     // held by the queue and by what was merged
 	waits      bool    // a further page is to come, and not asked for yet
 	since      time.Time
+	late       bool // nothing has come for PageStall
 	fresh      bool // a follow-up was repeated under a fresh corr
 	over       bool // corr is retired
 	err        error
@@ -187,7 +188,7 @@ func (l *listing) register() {
 // ask sends a QUERY, with the cursor unless it is the first of the chain.
 func (l *listing) ask(further bool) {
 	l.asked++
-	l.waits = false
+	l.waits, l.late = false, false
 	l.since = time.Now()
 	q := disco.Query{Corr: l.corr, Filter: l.q.Filter, Tolerant: l.q.Tolerant, HasTolerant: l.q.Tolerant}
 	if further {
@@ -203,7 +204,7 @@ func (l *listing) ask(further bool) {
 
 func (l *listing) result(r *disco.Result) {
 	l.got++
-	l.since = time.Now()
+	l.since, l.late = time.Now(), false
 	if l.got > l.asked {
 		l.p.pusher = true // C1
 	}
@@ -237,7 +238,7 @@ func (l *listing) result(r *disco.Result) {
 // follow asks for the page that is still to come, unless the peer pushes it or
 // enough pages wait to be merged.
 func (l *listing) follow() {
-	if l.waits && !l.p.pusher && len(l.queue) < maxQueuedPages {
+	if l.waits && !l.over && !l.p.pusher && len(l.queue) < maxQueuedPages {
 		l.ask(true)
 	}
 }
@@ -365,20 +366,23 @@ func (l *listing) take() (*Page, time.Duration, error) {
 		return nil, 0, l.err
 	}
 	waited := time.Since(l.since)
-	if l.waits && p.pusher { // it should have been pushed
-		if waited < p.lim.PageStall {
-			return nil, p.lim.PageStall - waited, nil
+	if waited >= p.lim.PageStall && !l.late {
+		l.late = true
+		p.late()
+		if l.waits && p.pusher { // it should have been pushed
+			p.stats.Pulls++
+			l.ask(true)
+			waited = 0
 		}
-		p.stats.Pulls++
-		l.ask(true)
-		waited = 0
 	}
-	if p.lim.RequestTimeout < 0 {
-		return nil, time.Hour, nil
-	}
-	if waited >= p.lim.RequestTimeout {
+	switch {
+	case p.lim.RequestTimeout >= 0 && waited >= p.lim.RequestTimeout:
 		l.end(ErrTimeout)
 		return nil, 0, ErrTimeout
+	case !l.late && (p.lim.RequestTimeout < 0 || p.lim.PageStall < p.lim.RequestTimeout):
+		return nil, p.lim.PageStall - waited, nil
+	case p.lim.RequestTimeout < 0:
+		return nil, time.Hour, nil
 	}
 	return nil, p.lim.RequestTimeout - waited, nil
 }
@@ -389,10 +393,15 @@ func (l *listing) take() (*Page, time.Duration, error) {
 func (l *listing) recover(ctx context.Context, err error) error {
 	p := l.p
 	var pe *disco.PeerError
-	if !errors.As(err, &pe) || l.pages == 0 && pe.Code != disco.CodeStaleCursor {
+	switch incomplete := error(&IncompleteError{l.pages, l.merged.len(), err}); {
+	case errors.Is(err, ErrLimit):
+		return incomplete
+	case !errors.As(err, &pe):
 		if l.pages > 0 && !errors.Is(err, ErrUnknownKind) {
-			return &IncompleteError{l.pages, l.merged.len(), err}
+			return incomplete
 		}
+		return err
+	case l.pages == 0 && pe.Code != disco.CodeStaleCursor:
 		return err
 	}
 	switch pe.Code {

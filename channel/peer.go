@@ -155,6 +155,14 @@ func (p *Peer) retire(c disco.Corr, asked, got int) {
 	p.retired.add(c, asked, got)
 }
 
+// late tells the transport that something we asked for has not come: the peer
+// may be waiting for room in the window that the association grants it [C62].
+func (p *Peer) late() {
+	if t, ok := p.tr.(interface{ Late() }); ok {
+		t.Late()
+	}
+}
+
 // Stats returns the counters and gauges as they are now.
 func (p *Peer) Stats() Stats {
 	p.mu.Lock()

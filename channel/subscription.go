@@ -94,8 +94,18 @@ func (s *Subscription) begin() error {
 	p.own[corr] = s
 	p.numOwn++
 	p.send(&request{disco.TypeSubscribe, corr, b})
-	s.after(p.lim.RequestTimeout)
+	s.await()
 	return nil
+}
+
+// await sets the timer for an answer that was asked for just now.
+func (s *Subscription) await() {
+	lim := &s.p.lim
+	if lim.RequestTimeout >= 0 && lim.RequestTimeout < lim.PageStall {
+		s.after(lim.RequestTimeout)
+	} else {
+		s.after(lim.PageStall)
+	}
 }
 
 // after sets the timer; a negative d switches it off.
@@ -122,23 +132,26 @@ func (s *Subscription) tick() {
 	p := s.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch waited := time.Since(s.since); {
+	waited := time.Since(s.since)
+	switch {
 	case s.timer == nil || p.life.closing:
 	case s.phase == phaseStale:
 		s.timer = nil
 		if err := s.begin(); err != nil {
 			s.end(err)
 		}
-	case s.phase == phaseAsked:
-		s.giveUp(ErrTimeout)
 	case s.phase == phaseSnapshot && s.pull == "":
 		if waited < p.lim.PageStall { // a page came since the timer was set
 			s.after(p.lim.PageStall - waited)
 			return
 		}
 		s.pullPage()
-	case s.phase == phaseSnapshot:
+	case s.phase != phaseAsked && s.phase != phaseSnapshot:
+	case p.lim.RequestTimeout >= 0 && waited >= p.lim.RequestTimeout:
 		s.giveUp(ErrTimeout)
+	default: // it is late
+		p.late()
+		s.after(p.lim.RequestTimeout - waited)
 	}
 }
 
@@ -156,7 +169,7 @@ func (s *Subscription) pullPage() {
 	s.pull, s.since = corr, time.Now()
 	p.own[corr] = (*pulled)(s)
 	p.send(&request{disco.TypeQuery, corr, b})
-	s.after(p.lim.RequestTimeout)
+	s.await()
 }
 
 // pulled is the exchange of a page that a subscription asked for.

@@ -48,7 +48,7 @@ func TestTLV(t *testing.T) {
 	AppendTLV(nil, 1, make([]byte, 65536))
 }
 
-// Covers: CORE-4.1-01, CORE-4.4-01, CORE-4.4-02, DISC-2-07, C14, C45
+// Covers: CORE-4.1-01, CORE-4.4-01, CORE-4.4-02, C14
 func TestPeel(t *testing.T) {
 	ignorable := strings.Repeat("7f000001aa", MaxTLVs)
 	tests := []struct {

@@ -31,7 +31,7 @@ func num(t *testing.T, s string) uint64 {
 	return v
 }
 
-// Covers: CORE-5-04, CH10-7-01
+// Covers: CH10-7-01
 func TestChannelsRegistry(t *testing.T) {
 	for _, dir := range []string{"", "generation3/"} {
 		rows := registry(t, dir+"registries/channels.csv")
@@ -47,7 +47,7 @@ func TestChannelsRegistry(t *testing.T) {
 	}
 }
 
-// Covers: CH10-7-01, CORE-9-01, CORE-9-02
+// Covers: CH10-7-01
 func TestChannelRanges(t *testing.T) {
 	if ChannelDiscovery != 0x0010 || ChannelDiscovery.MinProfile() != ProfileStandard || ChannelDiscovery.MultiStream() {
 		t.Errorf("Discovery is channel %#x from %s", uint16(ChannelDiscovery), ChannelDiscovery.MinProfile())
@@ -77,7 +77,7 @@ func TestChannelRanges(t *testing.T) {
 	}
 }
 
-// Covers: CORE-4.6-03, DISC-3-01, CH10-7-05, CH00-3-02
+// Covers: CORE-4.6-03
 func TestTypesRegistry(t *testing.T) {
 	type key struct {
 		ch ChannelID
@@ -131,7 +131,6 @@ func TestTypesRegistry(t *testing.T) {
 	}
 }
 
-// Covers: CORE-4.6-01, CORE-4.6-02, DISC-3-05, CH10-7-04
 func TestTypeBands(t *testing.T) {
 	counts := make(map[string]int)
 	for v := range 1 << 16 {
@@ -163,7 +162,6 @@ func TestTypeBands(t *testing.T) {
 	}
 }
 
-// Covers: DISC-4.1-09
 func TestTagsRegistry(t *testing.T) {
 	ours := map[string]uint16{
 		"ProfileOffer": TagProfileOffer, "ProfileSelect": TagProfileSelect, "KEMOffer": TagKEMOffer, "KEMSelect": TagKEMSelect,
@@ -194,7 +192,6 @@ func TestTagsRegistry(t *testing.T) {
 	}
 }
 
-// Covers: CORE-g3-02, CORE-g3-03
 func TestErrorCodesRegistry(t *testing.T) {
 	seen := 0
 	for _, row := range registry(t, "generation3/registries/error_codes.csv") {
@@ -217,7 +214,6 @@ func TestErrorCodesRegistry(t *testing.T) {
 	}
 }
 
-// Covers: CORE-6-03
 func TestProfiles(t *testing.T) {
 	for _, row := range registry(t, "registries/profiles.csv") {
 		if p := Profile(num(t, row[1])); !p.Valid() || p.String() != row[0] {
@@ -233,7 +229,7 @@ func TestProfiles(t *testing.T) {
 
 // The core operations of both conformance corpora that need no key.
 //
-// Covers: CONF-3-01, CORE-4.2-02, CORE-4.2-03, CORE-4.2-05, CORE-4.4-02
+// Covers: CORE-4.2-02, CORE-4.2-03, CORE-4.2-05, CORE-4.4-02
 func TestCorpus(t *testing.T) {
 	for dir, want := range map[string]int{"": 14, "generation3/": 16} {
 		var c struct {

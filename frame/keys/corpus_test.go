@@ -51,7 +51,7 @@ func (a args) profile() frame.Profile {
 // Every case of the core operations of both corpora that needs a key; the rest
 // is in package frame.
 //
-// Covers: CONF-3-01, CORE-7.1-01, CORE-7.2-01, CORE-7.4-01, CORE-7.5-01, CORE-5-03
+// Covers: CORE-7.1-01, CORE-7.2-01, CORE-7.4-01, CORE-7.5-01, CORE-5-03
 func TestCorpus(t *testing.T) {
 	want := map[string]int{"aead.seal": 39, "aead.open": 40, "hkdf.expand": 163, "profile.check": 4, "frame.seal": 3, "frame.open": 6,
 		"hkdf.expand_label": 6, "keys.derive_traffic": 5, "nonce.derive": 5}

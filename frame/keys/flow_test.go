@@ -132,7 +132,7 @@ func openFrame(t *testing.T, k *Key, wire []byte) []byte {
 	return plaintext
 }
 
-// Covers: CONF-4-01, CORE-8.1-01, CORE-8.2-01, CORE-8.3-01, CORE-8.4-04
+// Covers: CONF-4-01, CORE-8.1-01, CORE-8.2-01, CORE-8.3-01
 func TestHandshakeFlowKAT(t *testing.T) {
 	generations(t, func(t *testing.T, generation int, dir string) {
 		var kat struct {

@@ -69,8 +69,7 @@ func TestHashes(t *testing.T) {
 }
 
 // The two tiers against the oracle, and what binding §9.7 asks of them.
-//
-// Covers: HB-9-01
+
 func TestRatchet(t *testing.T) {
 	root, secret := goldenMaster(), bytes.Repeat([]byte{0x5A}, KEMSecretLen)
 	th := bytes.Repeat([]byte{0xA5}, 32)

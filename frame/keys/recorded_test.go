@@ -44,7 +44,7 @@ func encapsWith(t *testing.T, m []byte) func(*mlkem.EncapsulationKey768) (secret
 // written, opened and sealed again to the octet, over key updates and both tiers
 // of the ratchet.
 //
-// Covers: CORE-4.2-04, CORE-5-03, CORE-7.5-01, CORE-8.1-01, CORE-8.2-01, CORE-8.3-01, HB-9-01
+// Covers: CORE-5-03, CORE-7.5-01, CORE-8.1-01, CORE-8.2-01, CORE-8.3-01
 func TestRecordedAssociation(t *testing.T) {
 	var rec struct {
 		Private   map[string]octets `json:"private_inputs"`

@@ -47,7 +47,7 @@ var goldenFrames = []struct {
 		"4e50414d22000a0000000000000000000000000018b2165f23" + zeros + "db0e048b4aefd9e8841a43a214b7736f9d8e8dd4fcd8d20e"},
 }
 
-// Covers: CORE-4.1-01, CORE-4.2-01, CORE-5-03, CORE-7.5-01, CORE-g3-03, DISC-4.1-01
+// Covers: CORE-4.1-01, CORE-4.2-01, CORE-5-03, CORE-7.5-01
 func TestGoldenFrames(t *testing.T) {
 	for d, want := range map[Direction][2]string{
 		ClientToServer: {"43a9dd48c936c9b04c40197e469d317f48fdbc973656c70e634c16ca25689563", "7719cf36f60428ebe977b7cf"}, // W1
@@ -75,7 +75,7 @@ func TestGoldenFrames(t *testing.T) {
 // channel, direction, epoch or suite, and the frame does not open. The CRC and
 // the reserved octets are not authenticated: they are checked before.
 //
-// Covers: CORE-4.7-01, CORE-11.3-01, CORE-5-03
+// Covers: CORE-5-03
 func TestOpenRefuses(t *testing.T) {
 	wire := unhex(t, goldenFrames[0].wire)
 	key, err := NewTrafficKey(SHA256, goldenMaster(), ClientToServer, 0, SuiteAES256GCM, frame.ChannelDiscovery)
@@ -175,7 +175,6 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// Covers: CORE-7.5-02, HB-5-01
 func TestErase(t *testing.T) {
 	key, err := NewTrafficKey(SHA256, goldenMaster(), ClientToServer, 0, SuiteAES256GCM, frame.ChannelDiscovery)
 	if err != nil {

@@ -47,24 +47,31 @@ func ReadJSON(t testing.TB, name string, v any) {
 
 // find returns the data directory.
 func find() (string, error) {
-	if dir := os.Getenv("NPAMP_DATA"); dir != "" {
-		return dir, nil
+	dir := os.Getenv("NPAMP_DATA")
+	if dir == "" {
+		root, err := moduleRoot()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(filepath.Dir(root), "shared", "data")
 	}
+	_, err := os.Stat(dir)
+	return dir, err
+}
+
+func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
+			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
 			return "", errors.New("no go.mod above the working directory")
 		}
 	}
-	dir = filepath.Join(filepath.Dir(dir), "shared", "data")
-	_, err = os.Stat(dir)
-	return dir, err
 }
 
 // read reads and verifies one file.

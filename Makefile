@@ -5,7 +5,7 @@ GOTESTSUM  = $(GO) run gotest.tools/gotestsum@v1.13.0
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME  ?= 20s
 
-.PHONY: run test race fuzz lint build check
+.PHONY: run test race conformance fuzz lint build check
 
 run: ## both ends over a real association: list, watch a change arrive, close
 	@$(GO) run ./cmd/disco-probe demo
@@ -15,6 +15,9 @@ test: ## all tests; the closing line counts them
 
 race: ## all tests under the race detector
 	@$(GOTESTSUM) --format pkgname -- -race -shuffle=on ./...
+
+conformance: ## NPAMP-DISC §11: clauses, rows, tests; fails on a P0 or P1 row without a passing test
+	@$(GO) run ./cmd/disco-conformance
 
 build: ## the command
 	$(GO) build -o disco-probe ./cmd/disco-probe

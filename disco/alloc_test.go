@@ -67,8 +67,8 @@ func TestAllocationBudgets(t *testing.T) {
 		{"ParseQuery", 4, func() error { _, err := ParseQuery(query, o); return err }},
 		{"AppendResult", 0, func() error { _, err := AppendResult(buf, result); return err }},
 		{"a RESULT from stored octets", 0, func() error {
-			b := AppendResultHead(buf, result.Corr, 500, false)
-			b = AppendResultTail(append(b, stored...), false, "0123456789abcdef")
+			b := append(AppendResultHead(buf, result.Corr, 500, false), stored...)
+			AppendResultTail(b, false, "0123456789abcdef")
 			PutResultHead(head[:], result.Corr, 500, false)
 			return nil
 		}},

@@ -31,4 +31,25 @@
 // # Concurrency
 //
 // Everything here is a function of its arguments.
+//
+// # Notes on the specification
+//
+// §4.1 wants an error for any malformed payload, and §7 none for those that are
+// never answered: a PayloadError says what Reply is due, by the header's type
+// alone. A corr is echoed where ScanCorr finds it (vectors N1 to N26) [C4].
+//
+// Where a payload is both malformed and of another kind, the encoding of the
+// whole of it is looked at first, then frame_kind, then the rest: which keys are
+// required cannot be known before (N8) [C10].
+//
+// A DISCO_ERROR without corr is taken, since it is what answers a request whose
+// corr cannot be read; one with an empty corr is malformed [C4]. A corr in an
+// ANNOUNCE is taken if it is one, and means nothing [C25].
+//
+// The keys 5 and 6 of a SUBSCRIBE are not in its table and not read [C43]. A
+// cursor that comes with complete true is held to its type alone and left out
+// [C40]; in a QUERY a cursor may be of any length, for only its issuer can tell.
+//
+// For a missing key the offset is its map's, and the path names the key. For a
+// key of a type that no map may have, the path is its map's.
 package disco

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/npamp/disco/frame/dcbor"
 )
@@ -89,7 +90,7 @@ func (r Record) Len() int { return len(r.s) }
 func (r Record) AppendTo(b []byte) []byte { return append(b, r.s...) }
 
 // Clone returns the same record in memory of its own.
-func (r Record) Clone() Record { return Record{string([]byte(r.s))} }
+func (r Record) Clone() Record { return Record{strings.Clone(r.s)} }
 
 // Allows reports whether the record may be sent under the mode: unknown keys
 // that hold a float or a tag may not in generation 3 [C12].

@@ -43,7 +43,7 @@ type Association struct {
 	closeSent  atomic.Bool   // our CLOSE was sealed
 	lingers    atomic.Bool   // the reader empties the stream until the peer closes it
 	generation atomic.Uint64 // of the root that we open under; written by the reader
-	answering  atomic.Bool   // the writer has a REKEM to answer
+	answering  atomic.Int32  // REKEMs that wait for the writer
 	mu         sync.Mutex
 	launched   bool
 	cause      error       // the first one; what Wait returns

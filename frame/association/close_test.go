@@ -191,10 +191,7 @@ func TestControlBeforeBacklog(t *testing.T) {
 		a, r := withRogue(t, g, client, func(c *Config) { c.NoFlowControl = true })
 		u := start(t, a)
 		page := strings.Repeat("r", 30<<10)
-		for range 1000 {
-			u.out = append(u.out, message{0x101, page})
-		}
-		u.t.Wake()
+		u.send(repeat(1000, message{0x101, page})...)
 		seen := func(typ frame.Type) (before int) {
 			t.Helper()
 			for {

@@ -130,6 +130,7 @@ const (
 	maxPongs       = 16   // PONGs waiting for the writer
 	pongRate       = 100  // PONGs a second, and in a burst
 	maxPongLen     = 64   // octets of a PING that are echoed
+	maxRekems      = 16   // REKEMs waiting for the writer; an initiator has one under way, others were overtaken
 	maxControl     = 1024 // other control frames waiting for the writer
 	maxOutstanding = 1024 // ACKs that the peer owes us
 	maxErrorCtx    = 256  // octets of a received ERROR's context that are kept

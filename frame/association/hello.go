@@ -125,16 +125,25 @@ func (a *Association) exchangeHello() error {
 	a.out.now = time.Now()
 	a.put(a.control(), frame.TypeHello, appendHello(nil, list, 0xF000+grease.Uint64()))
 	a.put(a.control(), frame.TypeHelloDone, nil)
-	if err := a.flush(); err != nil {
-		return fmt.Errorf("association: HELLO: %w", err)
-	}
+	// Both sides may write first, over a stream that buffers nothing.
+	written := make(chan error, 1)
+	go func() {
+		_, err := a.conn.Write(a.out.buf)
+		written <- err
+	}()
 	for a.in.hello.awaited && a.state.Load() == stateOpen {
 		h, raw, err := a.next()
 		if err != nil {
+			cut(a.conn)
+			<-written
 			return fmt.Errorf("association: waiting for HELLO: %w", err)
 		}
 		a.receive(h, raw)
 	}
+	if err := <-written; err != nil {
+		return fmt.Errorf("association: HELLO: %w", err)
+	}
+	a.out.buf = a.out.buf[:0]
 	a.mu.Lock()
 	a.launched = false
 	ended := a.state.Load() != stateOpen

@@ -6,8 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"slices"
 	"sync"
@@ -114,6 +112,9 @@ func (u *user) Closed(cause error) {
 	close(u.closed)
 }
 
+// repeat is n times one frame.
+func repeat(n int, m message) []message { return slices.Repeat([]message{m}, n) }
+
 // send queues frames and wakes the writer.
 func (u *user) send(m ...message) {
 	u.mu.Lock()
@@ -201,7 +202,7 @@ func dialPair(t *testing.T, client, server *Config) (c, s *Association, err erro
 	if s, err = l.Accept(ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close(); s.Close() })
+	t.Cleanup(func() { closeBoth(c, s) })
 	return c, s, nil
 }
 
@@ -217,8 +218,16 @@ func memPair(t *testing.T, client, server *Config) (c, s *Association) {
 	if err != nil || serr != nil {
 		t.Fatal(err, serr)
 	}
-	t.Cleanup(func() { c.Close(); s.Close() })
+	t.Cleanup(func() { closeBoth(c, s) })
 	return c, s
+}
+
+// closeBoth closes both ends at once: neither has to be reading already.
+func closeBoth(c, s *Association) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.Close() })
+	s.Close()
+	wg.Wait()
 }
 
 // wantCause checks how an association ended.
@@ -228,8 +237,5 @@ func wantCause(t *testing.T, a *Association, want error) {
 		t.Errorf("ended with %v, want %v", err, want)
 	}
 }
-
-var _ = io.EOF
-var _ = slog.Default
 
 func (m message) String() string { return fmt.Sprintf("%04x:%.40q", uint16(m.typ), m.payload) }

@@ -221,8 +221,8 @@ func (a *Association) peerRekem(h frame.Header, body []byte) {
 		a.badRatchet(h, errBody)
 		return
 	}
-	if a.answering.Swap(true) {
-		a.badRatchet(h, errFlood) // an initiator has one under way
+	if a.answering.Add(1) > maxRekems {
+		a.badRatchet(h, errFlood)
 		return
 	}
 	a.answer(h, order{do: doRekemAck, rekem: &rekem{
@@ -234,7 +234,7 @@ func (a *Association) peerRekem(h frame.Header, body []byte) {
 // answerRekem sends REKEM_ACK, the last frame under the root, and advances it. A
 // REKEM for another generation than the next is refused in silence.
 func (a *Association) answerRekem(r *rekem) {
-	defer a.answering.Store(false)
+	defer a.answering.Add(-1)
 	if r.generation != a.out.gen+1 {
 		a.count.rekemRefused.Add(1)
 		return

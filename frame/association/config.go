@@ -121,7 +121,7 @@ const (
 	keepAliveTimeout  = 10 * time.Second       // for an answer to a liveness PING
 	idleAfter         = time.Second            // of silence, before the reader gives large buffers back
 	batchLen          = 64 << 10               // octets written at once, about
-	idleBuffer        = 4 << 10                // octets the writer keeps when it has nothing to do
+	idleBuffer        = 4 << 10                // octets of the reader's buffer when idle, and of a new batch
 	maxPooled         = 1 << 20                // octets of a buffer kept for the next batch
 
 	initialWindow = 1 << 20  // octets, core: connection-level flow control

@@ -149,11 +149,9 @@ func (a *Association) writeFailed(err error) {
 // rest waits for something to do.
 func (a *Association) rest() {
 	w := &a.out
-	if cap(w.buf) > idleBuffer {
-		*w.lent = w.buf
-		a.cfg.buffers.put(w.lent)
-		w.buf, w.lent = nil, nil
-	}
+	*w.lent = w.buf
+	a.cfg.buffers.put(w.lent)
+	w.buf, w.lent = nil, nil
 	if a.cfg.WriteTimeout > 0 {
 		a.conn.SetWriteDeadline(time.Time{}) // TLS itself may have to answer something
 	}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package association
+
+const raceEnabled = false

@@ -1,6 +1,9 @@
 package record
 
-import "iter"
+import (
+	"iter"
+	"math"
+)
 
 // CacheLimits bounds a Cache. Zero means none of it is kept.
 type CacheLimits struct {
@@ -22,21 +25,38 @@ const (
 )
 
 // A Cache is everything learned on one association (§8), by whatever frame it
-// came: it answers no query, it only knows. It owns the memory of what it holds.
-// It is not safe for concurrent use, nor are its Views.
+// came: it answers no query, it only knows. It owns the memory of what it holds,
+// and shares it with its Views: a record that comes in the frames of many
+// subscriptions is held once. It is not safe for concurrent use, nor are its
+// Views.
+//
+// Where there is no room, what only an ANNOUNCE carried makes place for the
+// rest. A View takes its records nevertheless: what bounds those is Memory.
 type Cache struct {
-	lim    CacheLimits
-	held   map[ID]entry
-	octets int
-	tombs  map[ID]tomb
-	order  []ID  // of the tombstones, oldest first; some may be gone
-	epoch  Epoch // withdrawals so far
+	lim       CacheLimits
+	entries   map[ID]*entry
+	n, octets int             // of the entries' records
+	alive     int             // octets of all versions that somebody holds
+	versions  int             // their number
+	announced map[ID]struct{} // entries that are unconfirmed
+
+	epoch Epoch       // withdrawals so far
+	tombs map[ID]tomb // withdrawn records
+	order []grave     // in the order of their withdrawal; some are not in tombs any more
+	lost  Epoch       // before this, tombs does not have all
 }
 
+// A version is one record as it is held, by the cache, by views, or by both.
+type version struct {
+	rec  Record
+	refs int32 // of the cache and the views
+}
+
+// An entry is what the cache knows of a record_id. It stays as long as a view
+// holds the id, although the record may be withdrawn.
 type entry struct {
-	rec       Record
-	views     int32 // live views that hold the id
-	confirmed bool  // a RESULT or UPDATE carried it [C56]
+	now   *version // nil: withdrawn
+	views int32    // that hold the id, at whatever revision
 }
 
 // tomb remembers a withdrawn record.
@@ -45,9 +65,17 @@ type tomb struct {
 	epoch    Epoch
 }
 
+type grave struct {
+	id    ID
+	epoch Epoch
+}
+
 // An Epoch is a moment in the life of a Cache: a listing that began before a
 // withdrawal must not bring the record back.
 type Epoch uint64
+
+// now is the Epoch of what is no listing.
+const now Epoch = math.MaxUint64
 
 // NewCache returns an empty cache.
 func NewCache(lim CacheLimits) *Cache { return &Cache{lim: lim} }
@@ -56,27 +84,43 @@ func NewCache(lim CacheLimits) *Cache { return &Cache{lim: lim} }
 func (c *Cache) Epoch() Epoch { return c.epoch }
 
 // Len returns the number of records.
-func (c *Cache) Len() int { return len(c.held) }
+func (c *Cache) Len() int { return c.n }
 
-// Memory is roughly what the cache holds, in octets.
-func (c *Cache) Memory() int { return c.octets + 80*len(c.held) + 80*len(c.tombs) + 16*len(c.order) }
+// Memory is roughly what the cache holds, in octets, with every record that one
+// of its views holds, once. View.Memory adds what a view holds besides.
+func (c *Cache) Memory() int {
+	const perEntry, perVersion, perTomb = 80, 32, 100
+	return c.alive + perVersion*c.versions + perEntry*(len(c.entries)+len(c.announced)) + perTomb*len(c.order)
+}
 
 // Clear forgets everything: state dies with the association (§8). Views are
 // not changed.
-func (c *Cache) Clear() { *c = Cache{lim: c.lim, epoch: c.epoch} }
+func (c *Cache) Clear() {
+	for id, e := range c.entries {
+		c.drop(id, e)
+	}
+	c.tombs, c.order, c.lost = nil, nil, c.epoch
+	if len(c.entries) == 0 {
+		c.entries, c.announced = nil, nil
+	}
+}
 
 // Lookup returns the record with the id. It is unconfirmed while only an
-// ANNOUNCE has carried it.
+// ANNOUNCE has carried it [C56].
 func (c *Cache) Lookup(id ID) (rec Record, confirmed, ok bool) {
-	e, ok := c.held[id]
-	return e.rec, e.confirmed, ok
+	e := c.entries[id]
+	if e == nil || e.now == nil {
+		return Record{}, false, false
+	}
+	_, announced := c.announced[id]
+	return e.now.rec, !announced, true
 }
 
 // All yields the records, in no order.
 func (c *Cache) All() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
-		for _, e := range c.held {
-			if !yield(e.rec) {
+		for _, e := range c.entries {
+			if e.now != nil && !yield(e.now.rec) {
 				return
 			}
 		}
@@ -85,118 +129,258 @@ func (c *Cache) All() iter.Seq[Record] {
 
 // Learn takes a record of a RESULT whose listing began at the moment given.
 func (c *Cache) Learn(r Record, began Epoch) Outcome {
-	_, o := c.take(Ref{}, r, began, true)
+	_, o := c.take(source{rec: r}, began, true)
 	return o
 }
 
 // Announce takes a record of an ANNOUNCE: it primes, and confirms nothing.
 func (c *Cache) Announce(r Record) Outcome {
-	_, o := c.take(Ref{}, r, c.epoch, false)
+	_, o := c.take(source{rec: r}, now, false)
 	return o
 }
 
-// take is the revision rule (§8). The record is r, or ref where r is zero. It
-// returns what is held of it afterwards, in memory of the cache's own; zero if
-// there was no room.
-func (c *Cache) take(ref Ref, r Record, began Epoch, confirms bool) (Record, Outcome) {
-	var id, revision = ID(""), uint64(0)
-	var old entry
-	var held bool
-	if r.IsZero() { // no allocation where nothing is new
-		revision = ref.Revision()
-		old, held = c.held[ID(ref.ID())]
-	} else {
-		id, revision = r.ID(), r.Revision()
-		old, held = c.held[id]
-	}
-	if held {
-		was := old.rec.Revision()
-		same := old.rec.s == r.s || r.IsZero() && old.rec.s == string(ref.b)
-		if confirms && !old.confirmed && revision >= was {
-			old.confirmed = true
-			c.held[old.rec.ID()] = old
-		}
-		switch {
-		case same:
-			return old.rec, Same
-		case revision < was:
-			return old.rec, Stale
-		case revision == was:
-			return old.rec, Conflict
-		}
-	}
-	if r.IsZero() {
-		r = ref.Record()
-	} else {
-		r = r.Clone()
-	}
-	id = r.ID()
-	if t, gone := c.tombs[id]; gone {
-		if began < t.epoch && revision <= t.revision {
-			return Record{}, Stale
-		}
-		delete(c.tombs, id)
-	}
-	octets := c.octets - old.rec.Len() + r.Len()
-	if !held && len(c.held) >= c.lim.MaxRecords || octets > c.lim.MaxLen {
-		return r, Refused
-	}
-	if c.held == nil {
-		c.held = make(map[ID]entry)
-	}
-	c.octets = octets
-	delete(c.held, id) // so that the key is cut from the record that stays
-	c.held[id] = entry{r, old.views, confirms || old.confirmed}
-	if held {
-		return r, Replaced
-	}
-	return r, Added
+// A source is a record that arrived, in one form or the other.
+type source struct {
+	rec Record
+	ref Ref // where rec is zero
 }
 
-// hold counts a view that holds, or no longer holds, the id.
+func (s *source) revision() uint64 {
+	if s.rec.IsZero() {
+		return s.ref.Revision()
+	}
+	return s.rec.Revision()
+}
+
+// is reports whether the source is the record, octet for octet.
+func (s *source) is(r Record) bool {
+	if s.rec.IsZero() {
+		return string(s.ref.b) == r.s
+	}
+	return s.rec.s == r.s
+}
+
+// copy returns the record in memory of its own.
+func (s *source) copy() Record {
+	if s.rec.IsZero() {
+		return s.ref.Record()
+	}
+	return s.rec.Clone()
+}
+
+// judge is the revision rule (§8): what becomes of a source, given the record
+// held, zero for none.
+func (s *source) judge(held Record) Outcome {
+	if held.IsZero() {
+		return Added
+	}
+	switch was, is := held.Revision(), s.revision(); {
+	case is > was:
+		return Replaced
+	case is < was:
+		return Stale
+	case s.is(held):
+		return Same
+	}
+	return Conflict
+}
+
+// take makes the source the record of its id, if the rules let it, and returns
+// what is held of it afterwards; nil for nothing. It allocates nothing where
+// nothing is new.
+func (c *Cache) take(s source, began Epoch, confirms bool) (*version, Outcome) {
+	var e *entry
+	if s.rec.IsZero() {
+		e = c.entries[ID(s.ref.ID())]
+	} else {
+		e = c.entries[s.rec.ID()]
+	}
+	var held *version
+	o := Added
+	if e != nil && e.now != nil {
+		held = e.now
+		o = s.judge(held.rec)
+	}
+	switch o {
+	case Same:
+		if _, announced := c.announced[held.rec.ID()]; announced && confirms {
+			delete(c.announced, held.rec.ID())
+		}
+		return held, o
+	case Stale, Conflict:
+		return held, o
+	}
+
+	r := s.copy()
+	id := r.ID()
+	if held == nil && c.buried(id, r.Revision(), began) {
+		return nil, Stale
+	}
+	if !c.room(held, r, confirms) {
+		return held, Refused
+	}
+	v := c.keep(r)
+	if e == nil {
+		e = new(entry)
+	}
+	if held == nil {
+		c.n++
+	} else {
+		c.octets -= held.rec.Len()
+		c.release(held)
+		delete(c.entries, id) // for the key is cut from a record, and this one stays
+	}
+	_, announced := c.announced[id]
+	if announced || !confirms && held == nil {
+		delete(c.announced, id)
+		if !confirms {
+			if c.announced == nil {
+				c.announced = make(map[ID]struct{})
+			}
+			c.announced[id] = struct{}{}
+		}
+	}
+	e.now = v
+	c.octets += r.Len()
+	if c.entries == nil {
+		c.entries = make(map[ID]*entry)
+	}
+	c.entries[id] = e
+	return v, o
+}
+
+// room makes place for a record instead of the one held, if it can.
+func (c *Cache) room(held *version, r Record, confirms bool) bool {
+	n, octets := 1, r.Len()
+	if held != nil {
+		n, octets = 0, octets-held.rec.Len()
+	}
+	for c.n+n > c.lim.MaxRecords || c.octets+octets > c.lim.MaxLen {
+		if !confirms || !c.evict(r.ID()) {
+			return false
+		}
+	}
+	return true
+}
+
+// evict drops an announced record, but not that with the id.
+func (c *Cache) evict(but ID) bool {
+	for id := range c.announced {
+		if id != but {
+			c.drop(id, c.entries[id])
+			return true
+		}
+	}
+	return false
+}
+
+// buried reports whether a record that is not held was withdrawn after the
+// listing that brings it began; if not, its withdrawal is forgotten. Where what
+// was withdrawn is not remembered, the answer is that it was: failing towards
+// absence is the safe side.
+func (c *Cache) buried(id ID, revision uint64, began Epoch) bool {
+	t, ok := c.tombs[id]
+	if !ok {
+		return began < c.lost
+	}
+	if began < t.epoch && revision <= t.revision {
+		return true
+	}
+	delete(c.tombs, id)
+	return false
+}
+
+// keep returns a version of a record that the cache holds.
+func (c *Cache) keep(r Record) *version {
+	c.alive += r.Len()
+	c.versions++
+	return &version{r, 1}
+}
+
+// release gives up one hold of a version.
+func (c *Cache) release(v *version) {
+	if v.refs--; v.refs == 0 {
+		c.alive -= v.rec.Len()
+		c.versions--
+	}
+}
+
+// drop takes the record of an entry out of the cache.
+func (c *Cache) drop(id ID, e *entry) {
+	if e.now != nil {
+		c.n--
+		c.octets -= e.now.rec.Len()
+		c.release(e.now)
+		e.now = nil
+	}
+	delete(c.announced, id)
+	if e.views == 0 {
+		delete(c.entries, id)
+	}
+}
+
+// hold counts a view that holds the id, or with -1 no longer does.
 func (c *Cache) hold(id ID, n int32) {
-	if e, ok := c.held[id]; ok {
-		e.views += n
-		c.held[id] = e
+	e := c.entries[id]
+	if e == nil { // the record found no room, or is withdrawn
+		if c.entries == nil {
+			c.entries = make(map[ID]*entry)
+		}
+		e = new(entry)
+		c.entries[id] = e
+	}
+	if e.views += n; e.views == 0 && e.now == nil {
+		delete(c.entries, id)
 	}
 }
 
-// withdraw takes a record out because one view was told so: the view of
-// everything, or the last that held it [C16].
-func (c *Cache) withdraw(id ID, all bool) {
-	e, ok := c.held[id]
-	if !ok || e.views > 0 && !all {
+// withdraw takes a record out because a view was told so, which does not hold
+// it any more: the record is gone if the view is of everything, or no other
+// holds it [C16]. revision is what the view had, if it had one.
+func (c *Cache) withdraw(id ID, revision uint64, all bool) {
+	e := c.entries[id]
+	if e != nil && e.views > 0 && !all {
 		return
 	}
-	delete(c.held, id)
-	c.octets -= e.rec.Len()
 	c.epoch++
-	if c.lim.MaxTombstones <= 0 {
+	if e != nil && e.now != nil {
+		revision = max(revision, e.now.rec.Revision())
+		c.drop(id, e)
+	}
+	if revision == 0 || c.lim.MaxTombstones <= 0 { // nothing is known of it but that it is gone
+		c.lost = c.epoch
 		return
 	}
-	for len(c.order) >= c.lim.MaxTombstones {
-		delete(c.tombs, c.order[0])
+	if len(c.order) >= c.lim.MaxTombstones {
+		g := c.order[0]
+		if c.tombs[g.id].epoch == g.epoch {
+			delete(c.tombs, g.id)
+			c.lost = max(c.lost, g.epoch)
+		}
 		c.order = c.order[1:]
 	}
 	if c.tombs == nil {
 		c.tombs = make(map[ID]tomb)
 	}
 	id = ID([]byte(id)) // not the record's memory
-	c.tombs[id] = tomb{e.rec.Revision(), c.epoch}
-	c.order = append(c.order, id)
+	delete(c.tombs, id)
+	c.tombs[id] = tomb{revision, c.epoch}
+	c.order = append(c.order, grave{id, c.epoch})
 }
 
 // Dangling returns those of an agent's tools that name no tool record held:
 // they are references to something that is not there, and nothing is made up
 // for them (§5.4).
 func (c *Cache) Dangling(agent Record) []ID {
-	return dangling(agent, func(id ID) Record { return c.held[id].rec })
+	return dangling(agent, func(id ID) (Record, bool) {
+		r, _, ok := c.Lookup(id)
+		return r, ok
+	})
 }
 
-func dangling(agent Record, get func(ID) Record) (ids []ID) {
-	a, _ := agent.Agent()
-	for _, id := range a.Tools {
-		if r := get(id); r.IsZero() || r.Kind() != KindTool {
+func dangling(agent Record, get func(ID) (Record, bool)) (ids []ID) {
+	for id := range agent.toolRefs() {
+		if r, ok := get(id); !ok || r.Kind() != KindTool {
 			ids = append(ids, id)
 		}
 	}

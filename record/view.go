@@ -2,7 +2,7 @@ package record
 
 import (
 	"crypto/sha256"
-	"math"
+	"iter"
 	"slices"
 	"sort"
 
@@ -10,48 +10,89 @@ import (
 )
 
 // A View is what one subscription sees (§7.2): the records the peer advertises
-// under its filter, as far as it was told. Its records are the Cache's where
-// that has room. It begins with a snapshot under way.
+// under its filter, as far as it was told. It begins with a snapshot under way.
 type View struct {
-	cache  *Cache
-	all    bool          // the filter restricts nothing
-	recs   []Record      // ascending id: small, and in order where snapshots and digests want it
-	began  Epoch         // when the snapshot was asked for
-	whole  bool          // the snapshot is
-	gone   map[ID]uint64 // withdrawn while it was not: at which revision [C17]
-	octets int
+	cache *Cache
+	runs  [][]*version  // ascending id, none empty
+	n     int           // records
+	began Epoch         // when the snapshot was asked for
+	gone  map[ID]uint64 // withdrawn while it was under way: at which revision [C17]
+	all   bool          // the filter restricts nothing
+	whole bool          // the snapshot is
+	lossy bool
 }
+
+// maxRun is how many records a run has at most: one that comes or goes moves as
+// many pointers, not all of them.
+const maxRun = 128
 
 // NewView returns an empty view of what matches m. Close it when it is done.
-func (c *Cache) NewView(m Matcher) *View {
-	return &View{cache: c, all: m.All(), began: c.epoch}
+func (c *Cache) NewView(m Matcher) *View { return &View{cache: c, all: m.All(), began: c.epoch} }
+
+// place is where a record is in v.runs, or would be: inserted at i of the k-th
+// run, which may have to be made.
+type place struct{ k, i int }
+
+func (v *View) find(id ID) (p place, ok bool) {
+	k := len(v.runs)
+	if k == 0 {
+		return place{}, false
+	}
+	if last := v.runs[k-1]; last[len(last)-1].rec.ID() < id { // as a snapshot comes
+		return place{k - 1, len(last)}, false
+	}
+	k = max(0, sort.Search(k, func(i int) bool { return v.runs[i][0].rec.ID() > id })-1)
+	run := v.runs[k]
+	i := sort.Search(len(run), func(i int) bool { return run[i].rec.ID() >= id })
+	return place{k, i}, i < len(run) && run[i].rec.ID() == id
 }
 
-// find returns where the id is, or would be.
-func (v *View) find(id string) (at int, ok bool) {
-	if n := len(v.recs); n == 0 || string(v.recs[n-1].ID()) < id { // as a snapshot comes
-		return n, false
+// insert puts a version where find said.
+func (v *View) insert(p place, x *version) {
+	v.n++
+	if len(v.runs) == 0 {
+		v.runs = append(v.runs, []*version{x})
+		return
 	}
-	at = sort.Search(len(v.recs), func(i int) bool { return string(v.recs[i].ID()) >= id })
-	return at, string(v.recs[at].ID()) == id
+	run := v.runs[p.k]
+	switch {
+	case len(run) < maxRun:
+		v.runs[p.k] = slices.Insert(run, p.i, x)
+	case p.i == maxRun: // as a snapshot comes: full runs
+		v.runs = slices.Insert(v.runs, p.k+1, []*version{x})
+	default:
+		half := slices.Clone(run[maxRun/2:])
+		v.runs[p.k] = slices.Delete(run, maxRun/2, maxRun)
+		v.runs = slices.Insert(v.runs, p.k+1, half)
+		if p.i > maxRun/2 {
+			p = place{p.k + 1, p.i - maxRun/2}
+		}
+		v.runs[p.k] = slices.Insert(v.runs[p.k], p.i, x)
+	}
+}
+
+// remove takes out what find has found.
+func (v *View) remove(p place) {
+	v.n--
+	run := slices.Delete(v.runs[p.k], p.i, p.i+1)
+	v.runs[p.k] = run
+	switch {
+	case len(run) == 0:
+		v.runs = slices.Delete(v.runs, p.k, p.k+1)
+	case len(run) < maxRun/4 && p.k+1 < len(v.runs) && len(run)+len(v.runs[p.k+1]) <= maxRun/2:
+		v.runs[p.k] = append(run, v.runs[p.k+1]...)
+		v.runs = slices.Delete(v.runs, p.k+1, p.k+2)
+	}
 }
 
 // Page takes a record of a page of the snapshot. It returns the record held
-// before, zero for none.
+// before, zero for none. The record is copied, unless the cache has it.
 func (v *View) Page(r Record) (was Record, o Outcome) {
-	id := r.ID()
-	at, ok := v.find(string(id))
-	if t, gone := v.gone[id]; gone && !ok && r.Revision() <= t {
+	p, ok := v.find(r.ID())
+	if revision, gone := v.gone[r.ID()]; gone && !ok && r.Revision() <= revision {
 		return Record{}, Stale
 	}
-	was, o = v.judge(at, ok, r.s, r.Revision())
-	if o == Added || o == Replaced {
-		kept, _ := v.cache.take(Ref{}, r, v.began, true)
-		if kept.s != r.s {
-			kept = r.Clone()
-		}
-		v.put(at, was, kept)
-	}
+	_, was, o = v.put(p, ok, source{rec: r}, v.began)
 	return was, o
 }
 
@@ -59,107 +100,136 @@ func (v *View) Page(r Record) (was Record, o Outcome) {
 // the one held before. It allocates nothing but the record, and not that either
 // where the cache has it.
 func (v *View) Add(ref Ref) (now, was Record, o Outcome) {
-	at, ok := v.find(string(ref.ID()))
-	was, o = v.judge(at, ok, string(ref.b), ref.Revision())
-	if o != Added && o != Replaced {
-		return was, was, o
+	p, ok := v.find(ID(ref.ID()))
+	now, was, o = v.put(p, ok, source{ref: ref}, ^Epoch(0))
+	if o == Added {
+		delete(v.gone, now.ID())
 	}
-	now, _ = v.cache.take(ref, Record{}, math.MaxUint64, true)
-	if now.s != string(ref.b) { // the cache holds another revision
-		now = ref.Record()
-	}
-	v.put(at, was, now)
-	delete(v.gone, now.ID())
 	return now, was, o
 }
 
-// judge is the revision rule (§8) against what is held at a place.
-func (v *View) judge(at int, held bool, octets string, revision uint64) (was Record, o Outcome) {
-	if !held {
-		return Record{}, Added
+// put takes a source at a place, by the revision rule against what the view
+// holds there. What the cache holds may be another revision: it knows what
+// other subscriptions were told.
+func (v *View) put(p place, held bool, s source, began Epoch) (now, was Record, o Outcome) {
+	if held {
+		was = v.runs[p.k][p.i].rec
 	}
-	was = v.recs[at]
-	switch old := was.Revision(); {
-	case revision > old:
-		return was, Replaced
-	case revision < old:
-		return was, Stale
-	case was.s == octets:
-		return was, Same
+	if o = s.judge(was); o != Added && o != Replaced {
+		return was, was, o
 	}
-	return was, Conflict
-}
-
-// put places a record where find said.
-func (v *View) put(at int, was, now Record) {
-	v.octets += now.Len() - was.Len()
-	if was.IsZero() {
-		v.recs = slices.Insert(v.recs, at, now)
-		v.cache.hold(now.ID(), 1)
-		return
+	x, _ := v.cache.take(s, began, true)
+	if x != nil && s.is(x.rec) {
+		x.refs++
+	} else {
+		x = v.cache.keep(s.copy())
 	}
-	v.recs[at] = now
+	if held {
+		v.cache.release(v.runs[p.k][p.i])
+		v.runs[p.k][p.i] = x
+	} else {
+		v.insert(p, x)
+		v.cache.hold(x.rec.ID(), 1)
+	}
+	return x.rec, was, o
 }
 
 // Withdraw takes a record out because an UPDATE said so, and returns it.
 func (v *View) Withdraw(id []byte) (was Record, ok bool) {
-	at, ok := v.find(string(id))
-	if !v.whole && len(v.gone) < v.cache.lim.MaxTombstones {
-		// A page that is still to come may have it, from before.
-		revision := uint64(math.MaxUint64)
-		if ok {
-			revision = v.recs[at].Revision()
-		}
-		if v.gone == nil {
-			v.gone = make(map[ID]uint64)
-		}
-		v.gone[ID(id)] = revision
+	p, ok := v.find(ID(id))
+	var x *version
+	revision := uint64(0)
+	if ok {
+		x = v.runs[p.k][p.i]
+		revision = x.rec.Revision()
+	}
+	if !v.whole { // a page that is still to come may have it, from before
+		v.bury(id, ok, revision)
 	}
 	if !ok {
+		v.cache.withdraw(ID(id), 0, v.all)
 		return Record{}, false
 	}
-	was = v.recs[at]
-	v.octets -= was.Len()
-	v.recs = slices.Delete(v.recs, at, at+1)
-	v.cache.hold(was.ID(), -1)
-	v.cache.withdraw(was.ID(), v.all)
-	return was, true
+	v.remove(p)
+	v.cache.hold(x.rec.ID(), -1)
+	v.cache.withdraw(x.rec.ID(), revision, v.all)
+	v.cache.release(x)
+	return x.rec, true
 }
+
+// bury remembers a withdrawal for the pages to come.
+func (v *View) bury(id []byte, held bool, revision uint64) {
+	_, again := v.gone[ID(id)]
+	if !again && len(v.gone) >= v.cache.lim.MaxTombstones {
+		v.lossy = true
+		return
+	}
+	if !held { // nothing tells which revision is gone
+		revision = ^uint64(0)
+	}
+	if v.gone == nil {
+		v.gone = make(map[ID]uint64)
+	}
+	v.gone[ID(id)] = revision
+}
+
+// Lossy reports that more was withdrawn while the snapshot was under way than
+// CacheLimits.MaxTombstones lets the view remember, so that its pages may bring
+// something back: it has to begin anew [C36].
+func (v *View) Lossy() bool { return v.lossy }
 
 // Whole says that the last page of the snapshot has come.
 func (v *View) Whole() { v.whole, v.gone = true, nil }
 
 // Get returns the record with the id.
 func (v *View) Get(id ID) (Record, bool) {
-	if at, ok := v.find(string(id)); ok {
-		return v.recs[at], true
+	if p, ok := v.find(id); ok {
+		return v.runs[p.k][p.i].rec, true
 	}
 	return Record{}, false
 }
 
 // Len returns the number of records.
-func (v *View) Len() int { return len(v.recs) }
+func (v *View) Len() int { return v.n }
 
-// Records returns the records, ascending record_id.
-func (v *View) Records() []Record { return slices.Clone(v.recs) }
-
-// Digest returns SHA-256 over the records' octets in order.
-func (v *View) Digest() [sha256.Size]byte { return Digest(slices.Values(v.recs)) }
-
-// Dangling is Cache.Dangling among the view's records.
-func (v *View) Dangling(agent Record) []ID {
-	return dangling(agent, func(id ID) Record { r, _ := v.Get(id); return r })
+// All yields the records, ascending record_id. The view must not change
+// meanwhile.
+func (v *View) All() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		for _, run := range v.runs {
+			for _, x := range run {
+				if !yield(x.rec) {
+					return
+				}
+			}
+		}
+	}
 }
 
-// Memory is roughly what the view holds, in octets, the records counted whether
-// the cache has them too or not.
-func (v *View) Memory() int { return v.octets + 16*cap(v.recs) + 80*len(v.gone) }
+// Records returns the records, ascending record_id.
+func (v *View) Records() []Record { return slices.AppendSeq(make([]Record, 0, v.n), v.All()) }
+
+// Digest returns SHA-256 over the records' octets in order.
+func (v *View) Digest() [sha256.Size]byte { return Digest(v.All()) }
+
+// Dangling is Cache.Dangling among the view's records.
+func (v *View) Dangling(agent Record) []ID { return dangling(agent, v.Get) }
+
+// Memory is roughly what the view holds, in octets, besides its records, which
+// Cache.Memory counts.
+func (v *View) Memory() int {
+	const perView, perRecord, perRun, perGone = 128, 12, 24, 100
+	return perView + perRecord*v.n + perRun*len(v.runs) + perGone*len(v.gone)
+}
 
 // Close empties the view. What it held stays in the cache: the end of a
-// subscription withdraws nothing.
+// subscription withdraws nothing. It is idempotent.
 func (v *View) Close() {
-	for _, r := range v.recs {
-		v.cache.hold(r.ID(), -1)
+	for _, run := range v.runs {
+		for _, x := range run {
+			v.cache.hold(x.rec.ID(), -1)
+			v.cache.release(x)
+		}
 	}
 	*v = View{cache: v.cache, all: v.all, whole: true}
 }

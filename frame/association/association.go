@@ -50,7 +50,7 @@ type Association struct {
 	last       frame.Type  // ERROR, CLOSE or CLOSE_ACK, the last frame to go out; 0 for none
 	lastOn     *channel    // where it goes
 	lastBody   []byte      //
-	acked      bool        // our CLOSE was acknowledged
+	acked      bool        // our CLOSE was acknowledged, or need not be
 	hardStop   *time.Timer // closes the stream, whatever is under way
 	queue      []order     // for the writer, in order
 	queued     int         // orders in queue and on the writer's side that are not PONGs

@@ -1,6 +1,7 @@
 package association
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -88,6 +89,23 @@ func TestCloseUnacknowledged(t *testing.T) {
 			t.Errorf("endpoint was told %v", u.cause)
 		}
 		r.wantEnd("no ERROR")
+	})
+}
+
+// Covers: CORE-g3-04
+func TestCloseAnsweredByEnd(t *testing.T) {
+	// A foreign peer may answer CLOSE by ending the stream.
+	bubble(t, func(t *testing.T, g *generation, client bool) {
+		a, r := withRogue(t, g, client, nil)
+		start(t, a)
+		r.mustFire(shot{ch: onDiscovery, typ: frame.TypePong})
+		done := make(chan error)
+		go func() { done <- a.Close() }()
+		r.want("CLOSE", onControl, frame.TypeClose, "")
+		r.conn.Close()
+		if err := <-done; err != nil {
+			t.Errorf("Close: %v", err)
+		}
 	})
 }
 
@@ -466,5 +484,102 @@ func TestCloseBeforeStart(t *testing.T) {
 			}
 			wantCause(t, s, io.EOF)
 		})
+	})
+}
+
+// Covers: CORE-g3-03, C50
+func TestLastFrameArrives(t *testing.T) {
+	// Over TCP, with the closing side's buffers full of what it will not read: the
+	// last frame must not be lost to a reset.
+	rows(t, func(t *testing.T, g *generation) {
+		for _, how := range []string{"Abort", "Close"} {
+			for range 5 {
+				c, s := tlsPair(t, clientConfig(g.number), serverConfig(g.number))
+				cu, su := start(t, c), start(t, s)
+				su.send(message{0x101, "hello"})
+				cu.want(t, "a frame", message{0x101, "hello"})
+				seen := make(chan struct{}, 1)
+				su.hook = func(frame.Frame) {
+					select {
+					case seen <- struct{}{}:
+						if how == "Abort" {
+							su.t.Abort(frame.CodeUnknownCriticalTLV, ErrFrame)
+						}
+					default:
+					}
+				}
+				cu.send(repeat(40, message{0x100, strings.Repeat("q", 20_000)})...)
+				<-seen
+				if how == "Close" {
+					if err := s.Close(); err != nil {
+						t.Errorf("Close: %v", err)
+					}
+					wantCause(t, c, io.EOF)
+					continue
+				}
+				wantCause(t, s, ErrFrame)
+				err := c.Wait()
+				var pe *PeerError
+				if g.number == 3 && (!errors.As(err, &pe) || pe.Code != frame.CodeUnknownCriticalTLV) {
+					t.Errorf("client ended with %v", err)
+				}
+			}
+		}
+	})
+}
+
+// Covers: CORE-g3-04
+func TestCloseAgainstDeafPeerOverTLS(t *testing.T) {
+	rows(t, func(t *testing.T, g *generation) {
+		cc := clientConfig(g.number)
+		cc.NoFlowControl = true
+		c, s := tlsPair(t, cc, serverConfig(g.number))
+		cu := start(t, c) // and s is not started: it reads nothing
+		cu.send(repeat(200, message{0x100, strings.Repeat("q", 200_000)})...)
+		began := time.Now()
+		c.Close()
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("Close took %v", d)
+		}
+		wantCause(t, c, ErrClosed)
+		s.Close()
+	})
+}
+
+// Covers: C-limits
+func TestIdleReaderOverTLS(t *testing.T) {
+	// The reader's deadline for giving a large buffer back does not disturb TLS.
+	cert, err := selfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p, q := net.Pipe()
+		alpn := []string{"n-pamp/3"}
+		var s *Association
+		var serr error
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			s, serr = Server(t.Context(), tls.Server(q, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: alpn}), serverConfig())
+		})
+		c, err := Client(t.Context(), tls.Client(p, &tls.Config{InsecureSkipVerify: true, NextProtos: alpn}), clientConfig())
+		wg.Wait()
+		if err != nil || serr != nil {
+			t.Fatal(err, serr)
+		}
+		cu, su := start(t, c), start(t, s)
+		big := strings.Repeat("b", 300_000)
+		for range 3 {
+			cu.send(message{0x100, big})
+			su.want(t, "a large frame", message{0x100, big})
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if n := s.in.frames.Size(); n > idleBuffer {
+				t.Errorf("the reader still holds %d octets", n)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 // Dial connects to addr ("host:port") over TCP and TLS 1.3, does the handshake as
 // client and returns the association, of which nothing runs before a transport is
 // started. ctx and Config.HandshakeTimeout bound all of it, and nothing after it.
+// The caller has to Close the association.
 func Dial(ctx context.Context, addr string, cfg *Config) (*Association, error) {
 	c, err := cfg.resolve()
 	if err != nil {

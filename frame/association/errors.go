@@ -14,8 +14,9 @@ var (
 	// ErrClosed is the cause of an association that this side closed. It is also
 	// frame.ErrClosed and net.ErrClosed.
 	ErrClosed error = closedError{}
-	// ErrCloseIncomplete says that we closed and the peer did not acknowledge it
-	// within a second (generation 3). It is also ErrClosed.
+	// ErrCloseIncomplete says that we closed and the peer neither acknowledged it
+	// within a second nor ended the stream in order (generation 3). It is also
+	// ErrClosed.
 	ErrCloseIncomplete error = incompleteError{}
 	// ErrAuthentication says that one side did not prove, or was not let through
 	// with, its identity.

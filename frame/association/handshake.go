@@ -128,6 +128,8 @@ func (h *handshake) report(err error) {
 // linger lets the peer read our last frame: closing a TCP socket with unread
 // data in it resets the connection, which throws away what is under way.
 func linger(conn net.Conn) {
+	timer := time.AfterFunc(lingerTimeout, func() { cut(conn) }) // TLS takes longer for its farewell
+	defer timer.Stop()
 	if c, ok := conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 		io.Copy(io.Discard, conn) // until the peer closes or the deadline passes
 	}
@@ -499,7 +501,7 @@ func shake(ctx context.Context, conn net.Conn, cfg *config, gen *generation, cli
 	h := &handshake{conn: conn, gen: gen, cfg: cfg, client: client}
 	a, err := h.shake(ctx)
 	if err != nil {
-		conn.Close()
+		hangUp(conn)
 		return nil, timedOut(ctx, err)
 	}
 	return a, nil

@@ -132,7 +132,7 @@ func (a *Association) exchangeHello() error {
 		written <- err
 	}()
 	for a.in.hello.awaited && a.state.Load() == stateOpen {
-		h, raw, err := a.next()
+		h, raw, err := a.in.frames.Next() // under the handshake's deadline
 		if err != nil {
 			cut(a.conn)
 			<-written

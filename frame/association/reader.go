@@ -80,6 +80,9 @@ func (a *Association) readFailed(err error) {
 		// is of generation 3.
 		err = fmt.Errorf("%w: the server ended the stream before it sent anything: %v", ErrAuthentication, err)
 	case err == io.EOF:
+		a.mu.Lock()
+		a.acked = true // if we are closing: a peer that ends the stream in order has no more to say
+		a.mu.Unlock()
 	default:
 		err = fmt.Errorf("association: read: %w", err)
 	}

@@ -141,8 +141,11 @@ func TestCacheWithdrawal(t *testing.T) {
 		all.Add(refOf(t, learnedTool(t, id, "a", 1)))
 		all.Withdraw([]byte(id))
 	}
-	if len(c.tombs) > 10 || len(c.order) > 10 {
-		t.Errorf("%d tombstones, limit 10", len(c.tombs))
+	if o := c.Learn(learnedTool(t, "x0", "a", 1), began); o != Added {
+		t.Errorf("the oldest tombstone is still there: %d", o)
+	}
+	if o := c.Learn(learnedTool(t, "x19", "a", 1), began); o != Stale {
+		t.Errorf("the latest tombstone is gone: %d", o)
 	}
 }
 

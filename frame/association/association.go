@@ -2,7 +2,6 @@ package association
 
 import (
 	"crypto/ed25519"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
@@ -265,24 +264,6 @@ func (a *Association) expire() {
 	a.mu.Unlock()
 	cut(a.conn)
 	a.signal()
-}
-
-// cut closes the stream at once, without a TLS farewell, which could block.
-func cut(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	conn.Close()
-}
-
-// hangUp closes the stream with a TLS farewell that takes no longer than
-// lingerTimeout.
-func hangUp(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		timer := time.AfterFunc(lingerTimeout, func() { t.NetConn().Close() })
-		defer timer.Stop()
-	}
-	conn.Close()
 }
 
 // launch starts the two goroutines, once. It is called with mu held.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -68,6 +69,11 @@ func connect(ctx context.Context, conn net.Conn, c *config, client bool) (*Assoc
 			return nil, fmt.Errorf("%w: TLS negotiated %q, we take %s", ErrGeneration,
 				t.ConnectionState().NegotiatedProtocol, strings.Join(c.alpn(), ", "))
 		}
+	}
+	if gen.number == 2 && slices.Contains(c.generations, &generation3) {
+		// The peer may be of generation 2, or someone may have taken 3 out of an
+		// unverified TLS handshake; at Standard that costs no strength (C61).
+		c.Logger.Info("crypto generation 2 negotiated", "peer", conn.RemoteAddr())
 	}
 	return shake(ctx, conn, c, gen, client)
 }

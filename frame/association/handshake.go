@@ -1,12 +1,9 @@
 package association
 
 import (
-	"context"
 	"crypto/ed25519"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -43,20 +40,22 @@ type handshake struct {
 	master []byte
 }
 
-// A hsError is a failure with the code that ERROR gives it once there are keys.
+// An hsError is a failure with the code that ERROR gives it once there are keys.
 type hsError struct {
-	code frame.ErrorCode // 0: nothing is sent
+	code frame.ErrorCode
 	err  error
 }
 
 func (e *hsError) Error() string { return e.err.Error() }
 func (e *hsError) Unwrap() error { return e.err }
 
+// refuse is the failure of a flight that is not as it has to be.
 func refuse(err error, format string, args ...any) error {
 	return &hsError{frame.CodeUnexpectedMessage, fmt.Errorf("%w: %s: %w", ErrHandshake, fmt.Sprintf(format, args...), err)}
 }
 
-func unauthenticated(err error, what string) error {
+// unproven is the failure of an identity that is not proven or not accepted.
+func unproven(err error, what string) error {
 	return &hsError{frame.CodeDecryptFailed, fmt.Errorf("%w: %s: %w", ErrAuthentication, what, err)}
 }
 
@@ -116,33 +115,13 @@ func (h *handshake) report(err error) {
 		}
 		code = frame.CodeHandshakeTimeout
 	}
-	if code == 0 || h.conn.SetDeadline(time.Now().Add(lingerTimeout)) != nil {
+	if h.conn.SetDeadline(time.Now().Add(lingerTimeout)) != nil {
 		return
 	}
 	if h.writeSealed(frame.TypeError, appendError(nil, code)) != nil {
 		return
 	}
 	linger(h.conn)
-}
-
-// linger lets the peer read our last frame: closing a TCP socket with unread
-// data in it resets the connection, which throws away what is under way.
-func linger(conn net.Conn) {
-	timer := time.AfterFunc(lingerTimeout, func() { cut(conn) }) // TLS takes longer for its farewell
-	defer timer.Stop()
-	if c, ok := conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
-		io.Copy(io.Discard, conn) // until the peer closes or the deadline passes
-	}
-}
-
-func framingLost(err error) bool {
-	for _, e := range []error{frame.ErrShort, frame.ErrChecksum, frame.ErrMagic, frame.ErrVersion,
-		frame.ErrReserved, frame.ErrTooLong, frame.ErrReservedFlag} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 func (h *handshake) runClient() error {
@@ -184,10 +163,7 @@ func (h *handshake) runClient() error {
 	if err := h.readAuth(frame.TypeServerAuth); err != nil {
 		return err
 	}
-	if err := h.writeAuth(frame.TypeClientAuth); err != nil {
-		return err
-	}
-	return nil
+	return h.writeAuth(frame.TypeClientAuth)
 }
 
 // selected checks the SERVER_HELLO's first four TLVs against what was offered
@@ -199,16 +175,19 @@ func (h *handshake) selected(tlvs [5][]byte) error {
 	case frame.Profile(p[0]) != frame.ProfileStandard:
 		return refuse(errSelect, "profile %v", frame.Profile(p[0]))
 	}
-	for i, want := range []uint16{1: uint16(keys.KEMX25519MLKEM768), 2: uint16(keys.SchemeEd25519)} {
-		if i == 0 {
-			continue
-		}
-		if len(tlvs[i]) != 2 {
-			return refuse(errTLVs, "selection %d is %d octets", i, len(tlvs[i]))
-		}
-		if got := binary.BigEndian.Uint16(tlvs[i]); got != want {
-			return refuse(errSelect, "code point 0x%04x", got)
-		}
+	kems, ok := parseCodePoints[keys.KEM](tlvs[1])
+	switch {
+	case !ok || len(kems) != 1:
+		return refuse(errTLVs, "KEMSelect is %d octets", len(tlvs[1]))
+	case kems[0] != keys.KEMX25519MLKEM768:
+		return refuse(errSelect, "KEM %v", kems[0])
+	}
+	schemes, ok := parseCodePoints[keys.Scheme](tlvs[2])
+	switch {
+	case !ok || len(schemes) != 1:
+		return refuse(errTLVs, "SigSelect is %d octets", len(tlvs[2]))
+	case schemes[0] != keys.SchemeEd25519:
+		return refuse(errSelect, "signature scheme 0x%04x", uint16(schemes[0]))
 	}
 	suites, ok := parseCodePoints[keys.Suite](tlvs[3])
 	switch {
@@ -339,12 +318,12 @@ func (h *handshake) readAuth(typ frame.Type) error {
 	h.transcript.AddType(typ)
 	h.transcript.AddTLV(frame.TagIdentityKey, identity)
 	if err := keys.VerifyCertVerify(h.gen.number, d, h.transcript.Sum(), identity, tlvs[1]); err != nil {
-		return unauthenticated(err, "CertVerify")
+		return unproven(err, "CertVerify")
 	}
 	h.transcript.AddTLV(frame.TagCertVerify, tlvs[1])
 	th := h.transcript.Sum()
 	if err := h.secrets.VerifyFinished(d, th, tlvs[2]); err != nil {
-		return unauthenticated(err, "Finished")
+		return unproven(err, "Finished")
 	}
 	h.transcript.AddTLV(frame.TagFinished, tlvs[2])
 	if !h.client {
@@ -352,223 +331,9 @@ func (h *handshake) readAuth(typ frame.Type) error {
 	}
 	if h.cfg.VerifyPeer != nil {
 		if err := h.cfg.VerifyPeer(slices.Clone(identity)); err != nil {
-			return unauthenticated(err, fmt.Sprintf("identity %x is not accepted", []byte(identity)))
+			return unproven(err, fmt.Sprintf("identity %x is not accepted", []byte(identity)))
 		}
 	}
 	h.peer = identity
 	return nil
-}
-
-// writeClear sends a HELLO flight and absorbs our own CLIENT_HELLO or
-// SERVER_HELLO into the transcript.
-func (h *handshake) writeClear(typ frame.Type, payload []byte) error {
-	h.transcript.AddFrame(typ, payload)
-	hdr := frame.Header{Type: typ, PayloadLen: uint32(len(payload))}
-	h.trace(true, hdr, payload)
-	return h.write(append(frame.AppendHeader(nil, hdr), payload...))
-}
-
-func (h *handshake) writeSealed(typ frame.Type, plain []byte) error {
-	hdr := frame.Header{Flags: frame.FlagENC, Type: typ, Seq: h.sent, PayloadLen: uint32(len(plain) + frame.TagLen)}
-	h.trace(true, hdr, plain)
-	b := append(make([]byte, frame.HeaderLen, frame.HeaderLen+len(plain)+frame.TagLen), plain...)
-	h.sent++
-	return h.write(h.send.SealFrame(b, 0, hdr))
-}
-
-func (h *handshake) write(b []byte) error {
-	if _, err := h.conn.Write(b); err != nil {
-		return fmt.Errorf("association: write in the handshake: %w", err)
-	}
-	return nil
-}
-
-// readClear reads the HELLO flight typ. Its payload is the reader's memory and is
-// copied.
-func (h *handshake) readClear(typ frame.Type) ([]byte, error) {
-	hdr, raw, err := h.next(typ)
-	if err != nil {
-		return nil, err
-	}
-	if err := expect(hdr, frame.Header{Type: typ}); err != nil {
-		return nil, err
-	}
-	payload := slices.Clone(raw[frame.HeaderLen:])
-	h.trace(false, hdr, payload)
-	return payload, nil
-}
-
-// readSealed reads and opens the AUTH flight typ, or an ERROR in its place.
-func (h *handshake) readSealed(typ frame.Type) ([]byte, error) {
-	hdr, raw, err := h.next(typ)
-	if err != nil {
-		return nil, err
-	}
-	failed := hdr.Type == frame.TypeError && h.gen.errors
-	if failed {
-		typ = frame.TypeError
-	}
-	if err := expect(hdr, frame.Header{Flags: frame.FlagENC, Type: typ}); err != nil {
-		return nil, err
-	}
-	plain, err := h.receive.OpenFrame(hdr, raw)
-	if err != nil {
-		return nil, unauthenticated(err, frame.TypeName(frame.ChannelControl, typ))
-	}
-	h.trace(false, hdr, plain)
-	if failed {
-		return nil, parseError(plain, true)
-	}
-	return plain, nil
-}
-
-func (h *handshake) next(typ frame.Type) (frame.Header, []byte, error) {
-	hdr, raw, err := h.frames.Next()
-	switch {
-	case err == nil:
-		return hdr, raw, nil
-	case errors.Is(err, frame.ErrTooLong):
-		err = fmt.Errorf("%w: %w", errLong, err)
-		fallthrough
-	case framingLost(err):
-		return hdr, nil, fmt.Errorf("%w: %w", ErrHandshake, err)
-	}
-	return hdr, nil, fmt.Errorf("association: waiting for %s: %w", frame.TypeName(frame.ChannelControl, typ), err)
-}
-
-// expect checks all of a flight's header but its length.
-func expect(got, want frame.Header) error {
-	name := frame.TypeName(got.Channel, got.Type)
-	switch {
-	case got.Channel != want.Channel:
-		return refuse(errChannel, "%s on %v", name, got.Channel)
-	case got.Type != want.Type:
-		return refuse(errUnexpected, "%s instead of %s", name, frame.TypeName(want.Channel, want.Type))
-	case got.Flags != want.Flags:
-		return refuse(errFlags, "%s with flags %v", name, got.Flags)
-	case got.Seq != want.Seq:
-		return refuse(errNumber, "%s with sequence number %d", name, got.Seq)
-	}
-	return nil
-}
-
-func (h *handshake) trace(sent bool, hdr frame.Header, plain []byte) {
-	if h.cfg.Trace != nil {
-		h.cfg.Trace(TraceFrame{Sent: sent, Header: hdr, Plaintext: plain})
-	}
-}
-
-// exactTLVs returns the values of a payload that is exactly the TLVs of the tags,
-// in their order. What is beyond the tags' number stays nil.
-func exactTLVs(b []byte, tags ...uint16) (values [5][]byte, err error) {
-	for i, tag := range tags {
-		tlv, rest, err := frame.ParseTLV(b)
-		if err != nil || tlv.Type != tag {
-			return values, errTLVs
-		}
-		values[i], b = tlv.Value, rest
-	}
-	if len(b) > 0 {
-		return values, errTLVs
-	}
-	return values, nil
-}
-
-// codePoints encodes 16-bit code points.
-func codePoints[T ~uint16](list ...T) []byte {
-	var b []byte
-	for _, c := range list {
-		b = binary.BigEndian.AppendUint16(b, uint16(c))
-	}
-	return b
-}
-
-// parseCodePoints reads a list of at least one code point.
-func parseCodePoints[T ~uint16](b []byte) ([]T, bool) {
-	if len(b) == 0 || len(b)%2 != 0 {
-		return nil, false
-	}
-	list := make([]T, len(b)/2)
-	for i := range list {
-		list[i] = T(binary.BigEndian.Uint16(b[2*i:]))
-	}
-	return list, true
-}
-
-// shake runs the handshake on conn, bounded by ctx and the configured timeout,
-// and returns the association. It closes conn on failure.
-func shake(ctx context.Context, conn net.Conn, cfg *config, gen *generation, client bool) (*Association, error) {
-	h := &handshake{conn: conn, gen: gen, cfg: cfg, client: client}
-	a, err := h.shake(ctx)
-	if err != nil {
-		hangUp(conn)
-		return nil, timedOut(ctx, err)
-	}
-	return a, nil
-}
-
-func (h *handshake) shake(ctx context.Context) (*Association, error) {
-	stop, err := bound(ctx, h.conn)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	if err := h.run(); err != nil {
-		return nil, err
-	}
-	a := newAssociation(h)
-	if h.cfg.Hello != nil {
-		if err := a.exchangeHello(); err != nil {
-			a.erase()
-			return nil, err
-		}
-	}
-	if err := stop(); err != nil {
-		a.erase()
-		return nil, err
-	}
-	return a, nil
-}
-
-// bound makes conn's reads and writes fail when ctx is done. stop ends that; its
-// error says that ctx was done before.
-func bound(ctx context.Context, conn net.Conn) (stop func() error, err error) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Time{}
-	}
-	if err := conn.SetDeadline(deadline); err != nil {
-		return nil, err
-	}
-	done := make(chan struct{})
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(done)
-		if ctx.Err() == context.Canceled {
-			conn.SetDeadline(time.Unix(1, 0))
-		}
-	})
-	var once bool
-	return func() error {
-		if once {
-			return nil
-		}
-		once = true
-		if !cancel() {
-			<-done
-			return ctx.Err()
-		}
-		conn.SetDeadline(time.Time{}) // fails only on a stream that is gone, as reading will show
-		return nil
-	}, nil
-}
-
-// timedOut says of a failure under ctx whether it was the time that ran out.
-func timedOut(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() == context.Canceled:
-		return context.Cause(ctx)
-	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%w: %w", ErrHandshakeTimeout, err)
-	}
-	return err
 }

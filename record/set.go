@@ -159,15 +159,45 @@ func newChange(after *Snapshot, deltas []Delta, hides bool) *Change {
 	return c
 }
 
-// Concerns reports whether the change is one for a subscriber with the filter:
-// whether something that matched, or matches, is among it.
-func (c *Change) Concerns(m *Matcher) bool {
-	for i := range c.Deltas {
-		if was, now := c.Deltas[i].Matches(m); was || now {
-			return true
+// Concerned calls fn with the index of each matcher that the change is for: for
+// which something matched before, or matches now.
+func (c *Change) Concerned(matchers []Matcher, fn func(i int)) {
+	if len(c.Deltas) > 1 {
+		for i := range matchers {
+			for k := range c.Deltas {
+				if was, now := c.Deltas[k].Matches(&matchers[i]); was || now {
+					fn(i)
+					break
+				}
+			}
+		}
+		return
+	}
+	// One record is what nearly every change is, and matching it is what a
+	// change costs: see BenchmarkPublish.
+	d := &c.Deltas[0]
+	f, was := d.NowFacts, d.WasFacts
+	switch {
+	case d.Was.IsZero() || d.same:
+	case d.Now.IsZero():
+		f = was
+	case f.kind == was.kind && f.name == was.name: // whichever protocol_id matches
+		for i := range f.protocols {
+			f.protocols[i] |= was.protocols[i]
+		}
+	default:
+		for i := range matchers {
+			if m := &matchers[i]; m.match(&f) || m.match(&was) {
+				fn(i)
+			}
+		}
+		return
+	}
+	for i := range matchers {
+		if matchers[i].match(&f) {
+			fn(i)
 		}
 	}
-	return false
 }
 
 // Octets is roughly what the change costs as long as it is kept, in octets;

@@ -115,13 +115,11 @@ func (h *Hub) remove(s *Subscription) {
 func (h *Hub) changed(c *record.Change) {
 	h.mu.Lock()
 	h.now = c.After
-	for i := range h.matchers {
-		if c.Concerns(&h.matchers[i]) {
-			if s := h.subs[i]; s.enqueue(c) {
-				h.woken = append(h.woken, s.box)
-			}
+	c.Concerned(h.matchers, func(i int) {
+		if s := h.subs[i]; s.enqueue(c) {
+			h.woken = append(h.woken, s.box)
 		}
-	}
+	})
 	h.mu.Unlock()
 	for i, o := range h.woken {
 		o.wake()

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/npamp/disco/channel"
+	"github.com/npamp/disco/frame"
+	"github.com/npamp/disco/frame/association"
+	"github.com/npamp/disco/frame/keys"
+)
+
+// linkFlags are the flags of every command that makes associations.
+type linkFlags struct {
+	identity        string
+	tlsCert, tlsKey string
+	suite           string
+	generation      int
+	timeout         time.Duration
+	strict          bool
+	trace           bool
+
+	// Of a command that dials.
+	pin         string
+	insecureTLS bool
+}
+
+const defaultTimeout = 10 * time.Second
+
+// add adds the flags. timeout is the default of --timeout, and meaning what it
+// bounds.
+func (l *linkFlags) add(f *pflag.FlagSet, timeout time.Duration, meaning string) {
+	f.StringVar(&l.identity, "identity", "", "`FILE` with our Ed25519 key, as keygen writes it (default a fresh one)")
+	f.StringVar(&l.tlsCert, "tls-cert", "", "`FILE` with our TLS certificate chain in PEM")
+	f.StringVar(&l.tlsKey, "tls-key", "", "`FILE` with its key in PEM")
+	f.StringVar(&l.suite, "suite", "", "take this AEAD `suite` alone: aes-256-gcm or chacha20-poly1305")
+	f.IntVar(&l.generation, "generation", 0, "take this crypto `generation` alone: 2 or 3")
+	f.DurationVar(&l.timeout, "timeout", timeout, meaning)
+	f.BoolVar(&l.strict, "strict", false, "end with 5 where records were skipped or the set is partial")
+	f.BoolVar(&l.trace, "trace", false, "say each frame on standard error")
+}
+
+// addDial adds the flags of a command that dials.
+func (l *linkFlags) addDial(f *pflag.FlagSet) {
+	f.StringVar(&l.pin, "pin", "", "peer's Ed25519 `KEY`, in hex or as PeerHandle; no other is accepted")
+	f.BoolVar(&l.insecureTLS, "insecure-tls", false, "take any TLS certificate: the N-PAMP handshake authenticates")
+}
+
+// config makes of the flags what an association needs, without the TLS settings
+// that depend on the side.
+func (l *linkFlags) config() (*association.Config, error) {
+	cfg := &association.Config{TLS: &tls.Config{}}
+	if l.timeout < 0 {
+		return nil, usagef("--timeout must not be negative")
+	}
+	switch l.generation {
+	case 0:
+	case 2, 3:
+		cfg.Generations = []int{l.generation}
+	default:
+		return nil, usagef("--generation must be 2 or 3")
+	}
+	if l.suite != "" {
+		s, err := parseSuite(l.suite)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Suites = []keys.Suite{s}
+	}
+	var err error
+	if l.identity == "" {
+		_, cfg.Identity, err = ed25519.GenerateKey(rand.Reader)
+	} else {
+		cfg.Identity, err = readIdentity(l.identity)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if (l.tlsCert == "") != (l.tlsKey == "") {
+		return nil, usagef("--tls-cert and --tls-key go together")
+	}
+	if l.tlsCert != "" {
+		cert, err := tls.LoadX509KeyPair(l.tlsCert, l.tlsKey)
+		if err != nil {
+			return nil, &failure{exit: exitUsage, err: err}
+		}
+		cfg.TLS.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
+func parseSuite(s string) (keys.Suite, error) {
+	for _, suite := range []keys.Suite{keys.SuiteAES256GCM, keys.SuiteChaCha20Poly1305} {
+		if strings.EqualFold(s, suite.String()) {
+			return suite, nil
+		}
+	}
+	return 0, usagef("--suite must be aes-256-gcm or chacha20-poly1305")
+}
+
+// An address is where a peer is.
+type address struct{ hostport, host string }
+
+// parseAddress reads host:port or npamp://host:port.
+func parseAddress(s string) (address, error) {
+	hostport := strings.TrimSuffix(strings.TrimPrefix(s, "npamp://"), "/")
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil || host == "" || port == "" || strings.ContainsAny(hostport, "/?#@") {
+		return address{}, usagef("%q is not an address: want host:port or npamp://host:port", s)
+	}
+	return address{hostport, host}, nil
+}
+
+// loopback reports whether the host is this machine by its name.
+func (a address) loopback() bool {
+	if ip, err := netip.ParseAddr(a.host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(a.host, "localhost") || strings.HasSuffix(strings.ToLower(a.host), ".localhost")
+}
+
+// A dialer makes associations with one peer, under one identity.
+type dialer struct {
+	app  *app
+	addr address
+	cfg  *association.Config
+	link *linkFlags
+}
+
+func (a *app) newDialer(addr string, l *linkFlags) (*dialer, error) {
+	to, err := parseAddress(addr)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := l.config()
+	if err != nil {
+		return nil, err
+	}
+	if l.pin != "" {
+		match, err := parseKey(l.pin)
+		if err != nil {
+			return nil, err
+		}
+		cfg.VerifyPeer = func(pub ed25519.PublicKey) error {
+			if !match(pub) {
+				return fmt.Errorf("peer is %s, not the one of --pin", describeKey(pub))
+			}
+			return nil
+		}
+	}
+	// TLS only carries: with a pin, or on this machine, the N-PAMP handshake
+	// alone says who the peer is.
+	cfg.TLS.InsecureSkipVerify = l.pin != "" || l.insecureTLS || to.loopback()
+	if l.timeout > 0 {
+		cfg.HandshakeTimeout = l.timeout
+	}
+	return &dialer{a, to, cfg, l}, nil
+}
+
+// dial makes an association and says with whom.
+func (d *dialer) dial(ctx context.Context) (*association.Association, error) {
+	cfg := *d.cfg
+	var t *tracer
+	if d.link.trace {
+		t = &tracer{app: d.app}
+		cfg.Trace = t.frame
+	}
+	as, err := association.Dial(ctx, d.addr.hostport, &cfg)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, association.ErrConfig):
+		return nil, &failure{exit: exitUsage, err: err}
+	default:
+		return nil, &failure{exit: exitConnect, err: err}
+	}
+	info := as.Info()
+	if t != nil {
+		t.opened(info)
+	}
+	if d.link.pin == "" {
+		d.app.note("peer is %s, which no --pin confirms", describeKey(info.PeerIdentity))
+	}
+	return as, nil
+}
+
+// connect makes an association and the Discovery peer on it.
+func (d *dialer) connect(ctx context.Context, cfg channel.Config) (*channel.Peer, error) {
+	as, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if d.link.timeout > 0 {
+		cfg.Limits.RequestTimeout = d.link.timeout
+	}
+	return newPeer(as, cfg)
+}
+
+// newPeer starts a Discovery peer on an association, which it owns.
+func newPeer(as *association.Association, cfg channel.Config) (*channel.Peer, error) {
+	tr, err := as.Transport(frame.ChannelDiscovery)
+	if err != nil {
+		as.Close()
+		return nil, err
+	}
+	p, err := channel.New(tr, cfg)
+	if err != nil {
+		as.Close()
+		return nil, err
+	}
+	return p, nil
+}

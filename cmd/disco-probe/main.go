@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	// A reader that closes our standard output is not a fault: the write fails
+	// with EPIPE, which ends the command quietly, instead of killing it.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt kills
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the command as a function: it returns the exit status. A cancelled ctx
+// stands for an interrupt.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return newApp(stdin, stdout, stderr).main(ctx, args)
+}
+
+func (a *app) main(ctx context.Context, args []string) int {
+	root := a.rootCommand()
+	root.SetArgs(append([]string{}, args...)) // never nil: nil is os.Args
+	return a.finish(ctx, root.ExecuteContext(ctx))
+}

@@ -163,6 +163,32 @@ func TestHiddenIsGoneAtOnce(t *testing.T) {
 	}
 }
 
+// A snapshot of which all the rest is hidden, twice over, is not begun again.
+func TestHiddenToTheEnd(t *testing.T) {
+	set := newSet()
+	var hidden atomic.Value
+	hidden.Store("")
+	p := record.Project(set, func(r record.Record) bool { return string(r.ID()) < "t5" || hidden.Load() == "" })
+	h := NewHub(p)
+	defer h.Close()
+	for i := range 10 {
+		put(t, set, tool(t, record.ID(fmt.Sprint("t", i)), "a", 1))
+	}
+	o := NewOutbox(func() {})
+	x := subscribeTo(t, h, o, "1", record.Filter{}, Options{})
+	x.page.MaxRecords = 5
+	drain(t, o, 1, x)
+	for _, s := range []string{"t5", "", "t5"} {
+		hidden.Store(s)
+		p.Refresh()
+	}
+	put(t, set, tool(t, "t1", "b", 1), tool(t, "t40", "b", 1))
+	if drain(t, o, all, x); x.results != 2 {
+		t.Errorf("%d pages", x.results)
+	}
+	x.check(p)
+}
+
 // F34: a withdrawal reaches exactly those who had the record.
 //
 // Covers: DISC-7.2-05, DISC-7.2-06, DISC-7.2-08

@@ -115,7 +115,11 @@ func (s *Subscription) turn(after *record.Snapshot) {
 	if s.pages == nil {
 		return
 	}
-	var from record.ID // before all
+	if s.pages.pos.Done() { // an empty last page is due: what comes now is told after it
+		s.pages.snapshot = after
+		return
+	}
+	var from record.ID // before all, unless there is a next record
 	if r, ok := s.pages.snapshot.At(s.pages.pos); ok {
 		from = r.ID()
 	}

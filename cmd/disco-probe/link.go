@@ -183,7 +183,7 @@ func (d *dialer) dial(ctx context.Context) (*association.Association, error) {
 	case errors.Is(err, association.ErrConfig):
 		return nil, &failure{exit: exitUsage, err: err}
 	default:
-		return nil, &failure{exit: exitConnect, err: err}
+		return nil, &failure{exit: exitConnect, err: hint(err)}
 	}
 	info := as.Info()
 	if t != nil {
@@ -193,6 +193,15 @@ func (d *dialer) dial(ctx context.Context) (*association.Association, error) {
 		d.app.note("peer is %s, which no --pin confirms", describeKey(info.PeerIdentity))
 	}
 	return as, nil
+}
+
+// hint adds to an error what to do about it.
+func hint(err error) error {
+	var cert *tls.CertificateVerificationError
+	if errors.As(err, &cert) {
+		return fmt.Errorf("%w: --pin KEY says whom to expect, --insecure-tls takes anybody", err)
+	}
+	return err
 }
 
 // connect makes an association and the Discovery peer on it.

@@ -75,7 +75,9 @@ type watcher struct {
 	untilSynced, noReconnect bool
 	strict                   bool
 
-	view    map[record.ID]record.Record // what the events so far amount to
+	view    map[record.ID]record.Record // what the events since the last reset amount to
+	told    bool                        // there were any
+	reached bool                        // the peer was, once
 	synced  bool                        // once at least
 	changes int                         // since then
 	partial bool                        // records of unknown kind were left out
@@ -125,7 +127,7 @@ func (w *watcher) run(ctx context.Context, limit time.Duration) error {
 // mends reports whether dialling again may mend it. A refusal that asks to come
 // back later does where the peer took us before; at first it is an answer.
 func (w *watcher) mends(end ending) bool {
-	return end.reason == "lost" || end.reason == "closed" || w.begun() && channel.Temporary(end.err)
+	return end.reason == "lost" || end.reason == "closed" || w.synced && channel.Temporary(end.err)
 }
 
 // follow makes one association and prints its events. An error means that the
@@ -134,12 +136,13 @@ func (w *watcher) follow(ctx context.Context) (ending, error) {
 	p, err := w.dialer.connect(ctx, channel.Config{})
 	if err != nil {
 		err = classify(ctx, err)
-		if ctx.Err() == nil && !w.begun() {
+		if ctx.Err() == nil && !w.reached {
 			return ending{}, err
 		}
 		return ending{"lost", exitConnect, err}, nil
 	}
 	defer p.Close()
+	w.reached = true
 	events := make(chan channel.Event)
 	stop := make(chan struct{})
 	defer close(stop) // before p.Close, which waits for the handler
@@ -149,6 +152,9 @@ func (w *watcher) follow(ctx context.Context) (ending, error) {
 		case <-stop:
 		}
 	})
+	if errors.Is(err, channel.ErrNotAdvertised) {
+		return ending{}, classify(ctx, err)
+	}
 	if err != nil {
 		return w.endingOf(classify(ctx, err)), nil
 	}
@@ -168,9 +174,6 @@ func (w *watcher) follow(ctx context.Context) (ending, error) {
 		}
 	}
 }
-
-// begun reports whether the peer was reached once.
-func (w *watcher) begun() bool { return w.synced || len(w.view) > 0 }
 
 // endingOf says what the end of a subscription means.
 func (w *watcher) endingOf(err error) ending {
@@ -238,11 +241,13 @@ func (w *watcher) reset(end ending) error {
 	if end.err != nil {
 		w.app.note("%s: %v", end.reason, end.err)
 	}
-	if !w.begun() {
+	if !w.told {
 		return nil
 	}
 	clear(w.view)
-	return w.say("reset", end.reason, field{"reason", end.reason})
+	err := w.say("reset", end.reason, field{"reason", end.reason})
+	w.told = false
+	return err
 }
 
 // ended prints the last line.
@@ -284,6 +289,7 @@ func (w *watcher) record(event string, r record.Record, more ...field) error {
 
 // say prints one event, as text where -o asks for that.
 func (w *watcher) say(event, text string, fields ...field) error {
+	w.told = true
 	if w.app.format.json() {
 		return w.app.out.json(append(versioned(field{"event", event}), fields...))
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -158,7 +160,10 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchReconnects(t *testing.T) {
 	one := write(t, "one.json", nativeFile(tool("0a", "1", "a"), tool("0b", "7", "b")))
 	s := serve(t, "--records", one)
-	quick := func(a *app) { a.backoff = func(int) time.Duration { return 10 * time.Millisecond } }
+	var attempts atomic.Int32
+	quick := func(a *app) {
+		a.backoff = func(int) time.Duration { attempts.Add(1); return time.Millisecond }
+	}
 	w := startWith(t, quick, strings.NewReader(""), "watch", "--count", "1", s.addr)
 	w.event("snapshot")
 	w.event("snapshot")
@@ -166,6 +171,9 @@ func TestWatchReconnects(t *testing.T) {
 	s.stop()
 	if e := w.event("reset"); e.Reason != "closed" {
 		t.Errorf("%+v", e)
+	}
+	for attempts.Load() < 5 { // one reset, however often the peer is not there
+		runtime.Gosched()
 	}
 	two := write(t, "two.json", nativeFile(tool("0b", "3", "b")))
 	s = serve(t, "--records", two, "--reload", "--listen", s.addr)

@@ -74,8 +74,8 @@ type grave struct {
 // withdrawal must not bring the record back.
 type Epoch uint64
 
-// now is the Epoch of what is no listing.
-const now Epoch = math.MaxUint64
+// always is the Epoch of what is no listing, and so never older than anything.
+const always Epoch = math.MaxUint64
 
 // NewCache returns an empty cache.
 func NewCache(lim CacheLimits) *Cache { return &Cache{lim: lim} }
@@ -135,7 +135,7 @@ func (c *Cache) Learn(r Record, began Epoch) Outcome {
 
 // Announce takes a record of an ANNOUNCE: it primes, and confirms nothing.
 func (c *Cache) Announce(r Record) Outcome {
-	_, o := c.take(source{rec: r}, now, false)
+	_, o := c.take(source{rec: r}, always, false)
 	return o
 }
 

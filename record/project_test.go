@@ -189,6 +189,44 @@ func TestF48HiddenSet(t *testing.T) {
 	}
 }
 
+// What hides is told apart from what is withdrawn, and counted.
+//
+// Covers: DASP-010-03, C53
+func TestHides(t *testing.T) {
+	s := NewSet(carryAll())
+	show := true
+	p := Project(s, func(r Record) bool { label, _ := r.Label(); return show && label != "secret" })
+	defer p.Close()
+	var last *Change
+	_, stop := p.Watch(func(c *Change) { last = c })
+	defer stop()
+	r := simpleTool(t, "t1", "n", 1)
+	for _, step := range []struct {
+		name  string
+		do    func()
+		hides bool
+	}{
+		{"added", func() { updateSet(t, s, func(tx *Tx) { tx.Put(r) }) }, false},
+		{"replaced", func() { updateSet(t, s, func(tx *Tx) { tx.Put(relabel(r, "public")) }) }, false},
+		{"replaced by what is hidden", func() { updateSet(t, s, func(tx *Tx) { tx.Put(relabel(r, "secret")) }) }, true},
+		{"shown", func() { updateSet(t, s, func(tx *Tx) { tx.Put(r) }) }, false},
+		{"hidden", func() { show = false; p.Refresh() }, true},
+		{"shown again", func() { show = true; p.Refresh() }, false},
+		{"withdrawn", func() { updateSet(t, s, func(tx *Tx) { tx.Withdraw("t1") }) }, false},
+	} {
+		before := p.Snapshot().Disclosure()
+		last = nil
+		step.do()
+		if last == nil || last.Hides != step.hides || (p.Snapshot().Disclosure() > before) != step.hides {
+			t.Fatalf("%s: %+v, disclosure %d after %d", step.name, last, p.Snapshot().Disclosure(), before)
+		}
+	}
+	before := p.Snapshot()
+	if p.Refresh(); p.Snapshot().Disclosure() != before.Disclosure() {
+		t.Error("a Refresh that hides nothing counts")
+	}
+}
+
 // F47: two peers of one set do not see each other's views.
 func TestF47PeersApart(t *testing.T) {
 	s := testSet(t, 300)

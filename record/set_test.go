@@ -299,6 +299,29 @@ func TestF28OrderOfPuts(t *testing.T) {
 	}
 }
 
+// Chunks that lose records are merged with their neighbours.
+func TestChunksDoNotCrumble(t *testing.T) {
+	s := testSet(t, 3000)
+	update := func(keep func(i int) bool) {
+		i := -1
+		for r := range s.Snapshot().All() {
+			if i++; !keep(i) && r.Kind() == KindAgent {
+				updateSet(t, s, func(tx *Tx) { tx.Withdraw(r.ID()) })
+			}
+		}
+		for r := range s.Snapshot().All() {
+			if i++; !keep(i) && s.named[r.ID()] == 0 {
+				updateSet(t, s, func(tx *Tx) { tx.Withdraw(r.ID()) })
+			}
+		}
+	}
+	update(func(i int) bool { return i%50 == 0 })
+	snapshot := s.Snapshot()
+	if n := len(snapshot.chunks); snapshot.Len() > 300 || n > 1+snapshot.Len()/(minChunk/2) {
+		t.Errorf("%d chunks of %d records", n, snapshot.Len())
+	}
+}
+
 func TestLongRecordsAreChunkedByOctets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	s := NewSet(carryAll())

@@ -101,11 +101,7 @@ func (v *View) Page(r Record) (was Record, o Outcome) {
 // where the cache has it.
 func (v *View) Add(ref Ref) (now, was Record, o Outcome) {
 	p, ok := v.find(ID(ref.ID()))
-	now, was, o = v.put(p, ok, source{ref: ref}, ^Epoch(0))
-	if o == Added {
-		delete(v.gone, now.ID())
-	}
-	return now, was, o
+	return v.put(p, ok, source{ref: ref}, always)
 }
 
 // put takes a source at a place, by the revision rule against what the view

@@ -70,8 +70,10 @@ func (p *Peer) sendAnd(it item, written chan<- error) {
 		p.tr.Abort(0, errUnsent)
 		return
 	}
+	if p.out.len() == 0 && p.given == p.taken {
+		p.watchStall()
+	}
 	p.out.push(queued{it, written})
-	p.watchStall()
 	p.tr.Wake()
 }
 
@@ -149,14 +151,15 @@ func (p *Peer) written() {
 	}
 }
 
-// watchStall starts the stall timer where it does not run. One timer serves
-// all frames: it looks at the time of the last progress when it fires. p.mu is
-// held.
+// watchStall takes the moment from which something waits for the link, and
+// starts the stall timer where it does not run. One timer serves all frames: it
+// looks at the time of the last progress when it fires. p.mu is held.
 func (p *Peer) watchStall() {
+	p.progress = time.Now()
 	if p.stalling || p.lim.StallTimeout < 0 {
 		return
 	}
-	p.stalling, p.progress = true, time.Now()
+	p.stalling = true
 	if p.stall == nil {
 		p.stall = time.AfterFunc(p.lim.StallTimeout, p.checkStall)
 	} else {

@@ -1,9 +1,13 @@
 package channel
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/npamp/disco/record"
 )
 
 // A link that was idle owes nothing: the time without progress begins when
@@ -25,4 +29,27 @@ func TestStallIsCountedFromWhenSomethingWaits(t *testing.T) {
 			t.Errorf("after 31 s: %v", l.why())
 		}
 	})
+}
+
+// Whatever phase an announcement is in when the association ends, the call
+// returns with the cause.
+func TestAnnounceEndsWithTheAssociation(t *testing.T) {
+	for name, phase := range map[string]func(*link){
+		"queued": func(*link) {}, "given": func(l *link) { l.give() }, "one written": func(l *link) { l.take() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				p, l := linked(t, Config{Limits: Limits{MaxPageRecords: 1}})
+				var err error
+				go func() { _, err = p.Announce(context.Background(), []record.Record{tool("t1", "a"), tool("t2", "b")}) }()
+				synctest.Wait()
+				phase(l)
+				l.end(errStalled)
+				synctest.Wait()
+				if err != errStalled {
+					t.Errorf("Announce returned %v", err)
+				}
+			})
+		})
+	}
 }

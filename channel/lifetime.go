@@ -64,7 +64,11 @@ func (p *Peer) closed(cause error) {
 	clear(p.answering)
 	p.cursors.dropAll()
 	p.cache.Clear()
-	p.out = fifo[queued]{}
+	for q, ok := p.out.pop(); ok; q, ok = p.out.pop() {
+		if q.written != nil {
+			q.written <- cause
+		}
+	}
 	for _, w := range p.writes {
 		w.done <- cause
 	}

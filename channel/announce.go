@@ -40,21 +40,22 @@ func (p *Peer) Announce(ctx context.Context, recs []record.Record) (frames int, 
 
 // announce queues the frames for at least one record. p.mu is held.
 func (p *Peer) announce(recs []record.Record, written chan<- error) (frames int) {
-	for len(recs) > 0 {
-		n, octets := 0, 0
-		for n < len(recs) && n < p.lim.MaxPageRecords && (n == 0 || octets+recs[n].Len() <= p.lim.MaxPageLen) {
-			octets += recs[n].Len()
-			n++
-		}
-		frames++
-		var done chan<- error
-		if n == len(recs) {
-			done = written
-		}
-		p.sendAnd(announcement(recs[:n]), done)
-		recs = recs[n:]
+	for rest := recs; len(rest) > 0; frames++ {
+		rest = rest[p.pageOf(rest):]
 	}
+	a := &announcement{recs, written}
+	a.end(p.send(a))
 	return frames
+}
+
+// pageOf returns how many of the records fit on one page.
+func (p *Peer) pageOf(recs []record.Record) (n int) {
+	octets := 0
+	for n < len(recs) && n < p.lim.MaxPageRecords && (n == 0 || octets+recs[n].Len() <= p.lim.MaxPageLen) {
+		octets += recs[n].Len()
+		n++
+	}
+	return n
 }
 
 // announceAll publishes what the peer may see (§8, [C56]).
@@ -67,15 +68,36 @@ func (p *Peer) announceAll() {
 	}
 }
 
-// An announcement is one DISCO_ANNOUNCE to send.
-type announcement []record.Record
+// An announcement is what is still to be announced, a frame at a time: however
+// much it is, it waits for the link as one.
+type announcement struct {
+	recs    []record.Record
+	written chan<- error // buffered; nil: nobody waits
+}
 
-func (a announcement) frame(_ *Peer, b []byte) ([]byte, disco.Type, bool) {
-	b = disco.AppendAnnounceHead(b, len(a))
-	for _, r := range a {
+func (a *announcement) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
+	page := a.recs[:p.pageOf(a.recs)]
+	a.recs = a.recs[len(page):]
+	p.mu.Lock()
+	switch {
+	case len(a.recs) > 0:
+		a.end(p.send(a))
+	case a.written != nil:
+		p.writes = append(p.writes, writeWait{p.given + 1, a.written})
+	}
+	p.mu.Unlock()
+	b = disco.AppendAnnounceHead(b, len(page))
+	for _, r := range page {
 		b = r.AppendTo(b)
 	}
 	return b, disco.TypeAnnounce, true
+}
+
+// end tells why the announcement breaks off, unless err is nil.
+func (a *announcement) end(err error) {
+	if err != nil && a.written != nil {
+		a.written <- err
+	}
 }
 
 // announced takes a DISCO_ANNOUNCE: it primes the cache, and nothing is ever

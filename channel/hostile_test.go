@@ -53,3 +53,22 @@ func TestAnnounceEndsWithTheAssociation(t *testing.T) {
 		})
 	}
 }
+
+// However many frames an announcement takes, they wait for the link as one, so
+// that a large one does not end the association as a peer's unread replies do.
+func TestLargeAnnouncementWaitsAsOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{Limits: Limits{MaxPageRecords: 2, MaxUnsent: 3}})
+		frames, err := 0, errors.New("none")
+		go func() { frames, err = p.Announce(context.Background(), many(9)) }()
+		synctest.Wait()
+		if n := p.Stats().Unsent; n != 1 {
+			t.Errorf("%d wait", n)
+		}
+		out := l.takeAll()
+		synctest.Wait()
+		if len(out) != 5 || frames != 5 || err != nil || l.why() != nil {
+			t.Errorf("%d frames, Announce returned %d, %v; ended: %v", len(out), frames, err, l.why())
+		}
+	})
+}

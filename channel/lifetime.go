@@ -64,9 +64,9 @@ func (p *Peer) closed(cause error) {
 	clear(p.answering)
 	p.cursors.dropAll()
 	p.cache.Clear()
-	for q, ok := p.out.pop(); ok; q, ok = p.out.pop() {
-		if q.written != nil {
-			q.written <- cause
+	for it, ok := p.out.pop(); ok; it, ok = p.out.pop() {
+		if a, ok := it.(*announcement); ok {
+			a.end(cause)
 		}
 	}
 	for _, w := range p.writes {

@@ -33,7 +33,7 @@ type Peer struct {
 	stats Stats
 
 	// Outgoing, see writer.go.
-	out          fifo[queued]
+	out          fifo[item]
 	given, taken uint64      // frames that Append gave; that were written
 	writes       []writeWait // who waits for frames to be written, in order
 	progress     time.Time   // when given last met taken, or taken last rose

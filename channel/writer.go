@@ -22,12 +22,6 @@ type item interface {
 	frame(p *Peer, b []byte) (out []byte, t disco.Type, ok bool)
 }
 
-// queued is an item and who wants to know when it is written.
-type queued struct {
-	item
-	written chan<- error // buffered; nil: nobody
-}
-
 // A request is a frame of our own under a corr. It is not sent when its
 // exchange has ended meanwhile.
 type request struct {
@@ -52,29 +46,22 @@ type writeWait struct {
 	done chan<- error
 }
 
-// send queues an item and wakes the writer. p.mu is held.
-func (p *Peer) send(it item) { p.sendAnd(it, nil) }
-
-// sendAnd is send; the end of the item's fate is told to written, unless nil.
-func (p *Peer) sendAnd(it item, written chan<- error) {
+// send queues an item and wakes the writer. The error says why it will never be
+// sent: the association ends. p.mu is held.
+func (p *Peer) send(it item) error {
 	if p.life.closing {
-		if written != nil {
-			written <- p.closedCause()
-		}
-		return
+		return p.closedCause()
 	}
 	if p.out.len() >= p.lim.MaxUnsent {
-		if written != nil {
-			written <- errUnsent
-		}
 		p.tr.Abort(0, errUnsent)
-		return
+		return errUnsent
 	}
 	if p.out.len() == 0 && p.given == p.taken {
 		p.watchStall()
 	}
-	p.out.push(queued{it, written})
+	p.out.push(it)
 	p.tr.Wake()
+	return nil
 }
 
 // append is Endpoint.Append: what waits in order, then the subscriptions.
@@ -87,17 +74,14 @@ func (p *Peer) append(b []byte) ([]byte, frame.Type, bool) {
 			break
 		}
 		if out, t, ok := it.frame(p, b); ok {
-			p.gave(t, it.written)
+			p.gave(t)
 			return out, frame.Type(t), true
-		}
-		if it.written != nil {
-			it.written <- nil
 		}
 	}
 	for s := p.outbox.Next(); s != nil; s = p.outbox.Next() {
 		p.paging = s
 		if out, t, _ := s.AppendFrame(b, p.page(), p.cursor); t != 0 {
-			p.gave(t, nil)
+			p.gave(t)
 			return out, frame.Type(t), true
 		}
 	}
@@ -127,7 +111,7 @@ func (p *Peer) holdBack() {
 }
 
 // gave counts a frame that the writer took.
-func (p *Peer) gave(t disco.Type, written chan<- error) {
+func (p *Peer) gave(t disco.Type) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.given == p.taken {
@@ -135,9 +119,6 @@ func (p *Peer) gave(t disco.Type, written chan<- error) {
 	}
 	p.given++
 	p.stats.FramesOut[t-disco.TypeQuery]++
-	if written != nil {
-		p.writes = append(p.writes, writeWait{p.given, written})
-	}
 }
 
 // written is Endpoint.Written.

@@ -179,7 +179,7 @@ func (d *dialer) dial(ctx context.Context) (*association.Association, error) {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	case errors.Is(err, association.ErrConfig):
 		return nil, &failure{exit: exitUsage, err: err}
 	default:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -33,6 +34,17 @@ func (o output) Write(b []byte) (int, error) {
 		err = errStdoutClosed
 	}
 	return n, err
+}
+
+// follow returns a context that is done as well once nobody reads standard
+// output any more, for a command that may have nothing to write for long. Its
+// cause is errStdoutClosed then. stop ends the watch.
+func (o output) follow(ctx context.Context) (watched context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if f, ok := o.w.(*os.File); ok {
+		go whenUnread(f, ctx.Done(), func() { cancel(errStdoutClosed) })
+	}
+	return ctx, func() { cancel(nil) }
 }
 
 // json writes one object as a line.

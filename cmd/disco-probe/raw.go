@@ -39,6 +39,8 @@ nothing came for --quiet it sends PING and ends.`,
 		}
 		limit := link.timeout
 		link.timeout = 0
+		ctx, stop := a.out.follow(ctx)
+		defer stop()
 		d, err := a.newDialer(args[0], &link)
 		if err != nil {
 			return err
@@ -192,6 +194,9 @@ func (a *app) raw(ctx context.Context, as *association.Association, quiet, limit
 	for {
 		select {
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errStdoutClosed) {
+				return errStdoutClosed
+			}
 			return a.interrupted()
 		case <-e.finished:
 			if err := print(); err != nil {

@@ -94,6 +94,8 @@ type ending struct {
 // most, 0 for ever.
 func (w *watcher) run(ctx context.Context, limit time.Duration) error {
 	outer := ctx
+	ctx, stop := w.app.out.follow(ctx)
+	defer stop()
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -108,6 +110,8 @@ func (w *watcher) run(ctx context.Context, limit time.Duration) error {
 		switch {
 		case outer.Err() != nil:
 			end = ending{"interrupted", exitInterrupted, errors.New("interrupted")}
+		case errors.Is(context.Cause(ctx), errStdoutClosed):
+			return errStdoutClosed
 		case ctx.Err() != nil:
 			end = ending{"timeout", exitTimeout, fmt.Errorf("%v are over", limit)}
 		case w.mends(end) && !w.noReconnect:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -195,6 +196,38 @@ func TestWatchStdoutClosed(t *testing.T) {
 	a := newApp(strings.NewReader(""), &closedPipe{after: 3}, errs)
 	if code := a.main(t.Context(), []string{"watch", s.addr}); code != 0 {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// Nor does it wait for something to say, where the system tells.
+func TestWatchUnread(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("skipped: the next write tells on this system")
+	}
+	s := serve(t, "--records", write(t, "a.json", nativeFile()))
+	for _, args := range [][]string{{"watch", s.addr}, {"raw", s.addr}} {
+		pr, pw, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdin, stdinw := io.Pipe()
+		errs := new(syncBuffer)
+		done := make(chan int)
+		go func() { done <- newApp(stdin, pw, errs).main(context.Background(), args) }()
+		if args[0] == "watch" {
+			pr.Read(make([]byte, 1000)) // synced
+		}
+		pr.Close()
+		select {
+		case code := <-done:
+			if code != 0 || strings.Contains(errs.String(), "interrupted") {
+				t.Errorf("%s: exit %d, %s", args[0], code, errs)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s did not end", args[0])
+		}
+		stdinw.Close()
+		pw.Close()
 	}
 }
 

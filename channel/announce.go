@@ -50,8 +50,8 @@ func (p *Peer) announce(recs []record.Record, written chan<- error) (frames int)
 
 // pageOf returns how many of the records fit on one page.
 func (p *Peer) pageOf(recs []record.Record) (n int) {
-	octets := 0
-	for n < len(recs) && n < p.lim.MaxPageRecords && (n == 0 || octets+recs[n].Len() <= p.lim.MaxPageLen) {
+	octets, page := 0, p.page()
+	for n < len(recs) && n < page.MaxRecords && (n == 0 || octets+recs[n].Len() <= page.MaxLen) {
 		octets += recs[n].Len()
 		n++
 	}

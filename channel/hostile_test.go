@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,37 @@ func TestLargeAnnouncementWaitsAsOne(t *testing.T) {
 		synctest.Wait()
 		if len(out) != 5 || frames != 5 || err != nil || l.why() != nil {
 			t.Errorf("%d frames, Announce returned %d, %v; ended: %v", len(out), frames, err, l.why())
+		}
+	})
+}
+
+// No payload passes MaxFrameLen, whatever a page may hold.
+func TestNoPayloadPassesMaxFrameLen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const max = 2000
+		set := newSet(t, many(100)...)
+		p, l := linked(t, Config{Hub: hub(t, set), AnnounceOnOpen: true, PushPages: true, Limits: Limits{MaxFrameLen: max}})
+		longest := strings.Repeat("cc", 64)
+		l.putHex(query, "a200190100015840"+longest)
+		l.putHex(subscribe_, "a20019010401583f"+longest[2:])
+		seen := l.takeAll()
+		put(t, set, many(200)[100:]...) // one change
+		seen = append(seen, l.takeAll()...)
+		var ids []record.ID
+		for _, r := range many(200) {
+			ids = append(ids, r.ID())
+		}
+		withdraw(t, set, ids...)
+		seen = append(seen, l.takeAll()...)
+		types := map[string]int{}
+		for _, f := range seen {
+			types[f[:4]]++
+			if n := (len(f) - 5) / 2; n > max {
+				t.Errorf("a payload of %d octets, type %s", n, f[:4])
+			}
+		}
+		if types["0101"] < 4 || types["0103"] < 2 || types["0105"] < 3 || p.Stats().Unsent != 0 {
+			t.Errorf("frames: %v", types)
 		}
 	})
 }

@@ -85,7 +85,7 @@ const resultOverhead = 256
 func (p *Peer) page() record.Page {
 	return record.Page{
 		MaxRecords:   p.lim.MaxPageRecords,
-		MaxLen:       p.lim.MaxPageLen,
+		MaxLen:       min(p.lim.MaxPageLen, p.lim.MaxFrameLen-resultOverhead),
 		MaxRecordLen: p.lim.MaxFrameLen - resultOverhead,
 	}
 }

@@ -104,3 +104,33 @@ func TestNoPayloadPassesMaxFrameLen(t *testing.T) {
 		}
 	})
 }
+
+// A subscription that waits to be asked for afresh is nowhere on the wire, and
+// ends with the association all the same; it counts among ours.
+func TestStaleSubscriptionEndsWithTheAssociation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{Limits: Limits{MaxOwnSubscriptions: 1}})
+		var ev recorder
+		sub, err := p.Subscribe(record.Filter{}, ev.handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waited error
+		go func() { waited = sub.WaitSynced(context.Background()) }()
+		for range 2 {
+			out := l.takeAll()
+			corr := corrOf(t, out[len(out)-1])
+			l.putHex(result, page(corr, "41aa", tool("t1", "a")))
+			l.putHex(update, "a3001901050150"+corr+"02f6")
+		}
+		if _, err := p.Subscribe(record.Filter{}, nil); !errors.Is(err, ErrLimit) || p.Stats().Own != 1 {
+			t.Errorf("a second subscription: %v, %d", err, p.Stats().Own)
+		}
+		ev.take()
+		l.end(errStalled)
+		want(t, "the end", ev.take(), "ended")
+		if sub.Err() != errStalled || waited != errStalled || sub.Len() != 0 || p.Stats().Own != 0 {
+			t.Errorf("%v, %v, %d, %+v", sub.Err(), waited, sub.Len(), p.Stats())
+		}
+	})
+}

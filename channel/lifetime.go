@@ -56,6 +56,9 @@ func (p *Peer) closed(cause error) {
 		delete(p.own, corr)
 		x.ended(cause)
 	}
+	for s := range p.stale {
+		s.ended(cause)
+	}
 	for corr, s := range p.subs {
 		delete(p.subs, corr)
 		s.Cancel()

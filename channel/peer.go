@@ -52,7 +52,8 @@ type Peer struct {
 
 	// As requester, see listing.go and subscription.go.
 	own     map[disco.Corr]exchange
-	numOwn  int // subscriptions in own
+	numOwn  int                        // subscriptions in own
+	stale   map[*Subscription]struct{} // that wait to be asked for afresh, and have no corr
 	retired retiredCorrs
 	corr    [16]byte // the next corr: 8 random octets, then a counter
 	cache   *record.Cache
@@ -86,6 +87,7 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 		answering: make(map[disco.Corr]*answer),
 		subs:      make(map[disco.Corr]*subscription),
 		own:       make(map[disco.Corr]exchange),
+		stale:     make(map[*Subscription]struct{}),
 	}
 	p.opts = disco.Options{
 		Generation:       p.info.Generation,
@@ -171,7 +173,7 @@ func (p *Peer) Stats() Stats {
 	s.Outstanding = len(p.own) - p.numOwn
 	s.Unanswered = len(p.answering)
 	s.Subscriptions = len(p.subs)
-	s.Own = p.numOwn
+	s.Own = p.numOwn + len(p.stale)
 	s.Snapshots = len(p.cursors.lru)
 	s.Unsent = p.out.len()
 	s.Cached = p.cache.Len()

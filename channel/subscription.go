@@ -67,7 +67,7 @@ func (p *Peer) Subscribe(f record.Filter, handler func(Event)) (*Subscription, e
 	s := &Subscription{p: p, filter: f, matcher: f.Matcher(), handler: handler}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.numOwn >= p.lim.MaxOwnSubscriptions {
+	if p.numOwn+len(p.stale) >= p.lim.MaxOwnSubscriptions {
 		return nil, fmt.Errorf("%w: MaxOwnSubscriptions", ErrLimit)
 	}
 	if err := p.mayAsk(); err != nil {
@@ -89,6 +89,7 @@ func (s *Subscription) begin() error {
 	if err != nil {
 		return err
 	}
+	delete(p.stale, s)
 	s.corr, s.phase, s.since = corr, phaseAsked, time.Now()
 	s.pages, s.barren, s.octets = 0, 0, 0
 	p.own[corr] = s
@@ -350,6 +351,7 @@ func (s *Subscription) resync(err error) {
 	p.stats.Resyncs++
 	s.unsubscribe()
 	s.phase = phaseStale
+	p.stale[s] = struct{}{}
 	s.drop(s.next)
 	s.next = p.cache.NewView(s.matcher)
 	s.emit(Event{Kind: EventReset, Err: err})
@@ -414,13 +416,15 @@ func (s *Subscription) end(err error) {
 
 // ended takes the end of the association.
 func (s *Subscription) ended(cause error) {
-	s.p.numOwn--
-	s.stopTimer()
+	if s.phase != phaseStale {
+		s.p.numOwn--
+	}
 	s.finish(cause)
 }
 
 func (s *Subscription) finish(err error) {
 	s.stopTimer()
+	delete(s.p.stale, s)
 	s.phase, s.err = phaseEnded, err
 	s.drop(s.view)
 	s.drop(s.next)

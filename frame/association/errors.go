@@ -77,14 +77,17 @@ type PeerError struct {
 }
 
 func (e *PeerError) Error() string {
-	s := fmt.Sprintf("association: peer reports error %d (%v)", uint8(e.Code), e.Code)
+	s := fmt.Sprintf("peer reports error %d (%v)", uint8(e.Code), e.Code)
 	if e.Handshake {
 		s += " in the handshake"
 	}
 	if len(e.Context) > 0 {
 		s += fmt.Sprintf(": %.64q", e.Context)
 	}
-	return s
+	if e.Is(ErrAuthentication) {
+		return ErrAuthentication.Error() + ": " + s
+	}
+	return "association: " + s
 }
 
 // Is reports ErrAuthentication for decrypt_failed in the handshake: the peer did

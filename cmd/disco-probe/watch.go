@@ -15,6 +15,7 @@ import (
 
 	"github.com/npamp/disco/channel"
 	"github.com/npamp/disco/disco"
+	"github.com/npamp/disco/frame/association"
 	"github.com/npamp/disco/record"
 )
 
@@ -146,6 +147,7 @@ func (w *watcher) follow(ctx context.Context) (ending, error) {
 		return ending{"lost", exitConnect, err}, nil
 	}
 	defer p.Close()
+	first := !w.reached
 	w.reached = true
 	events := make(chan channel.Event)
 	stop := make(chan struct{})
@@ -156,7 +158,7 @@ func (w *watcher) follow(ctx context.Context) (ending, error) {
 		case <-stop:
 		}
 	})
-	if errors.Is(err, channel.ErrNotAdvertised) {
+	if errors.Is(err, channel.ErrNotAdvertised) || first && errors.Is(err, association.ErrAuthentication) {
 		return ending{}, classify(ctx, err)
 	}
 	if err != nil {
@@ -168,6 +170,9 @@ func (w *watcher) follow(ctx context.Context) (ending, error) {
 			return ending{}, nil
 		case e := <-events:
 			if e.Kind == channel.EventEnded {
+				if first && errors.Is(e.Err, association.ErrAuthentication) {
+					return ending{}, classify(ctx, e.Err) // the server refuses us, after what was the handshake for us
+				}
 				return w.endingOf(classify(ctx, e.Err)), nil
 			}
 			w.partial = w.partial || sub.Partial()

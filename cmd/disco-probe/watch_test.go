@@ -155,6 +155,18 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
+// A server that refuses our identity says so when the handshake is over for us.
+// Nothing was ever there either: a watch does not dial again.
+func TestWatchRefused(t *testing.T) {
+	s := serve(t, "--records", sampleFile(t), "--allow", strings.Repeat("ab", 32))
+	for _, generation := range []string{"2", "3"} {
+		r := probe("watch", "--generation", generation, "--timeout", "5s", s.addr)
+		if r.code != exitConnect || !strings.HasPrefix(r.stdout, `{"v":1,"error":{"exit":3,"message":"association: authentication failed: `) || len(r.lines()) != 1 {
+			t.Errorf("generation %s: exit %d, %s %s", generation, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
 // F32, F43: a responder that restarts is found again, with its present set.
 //
 // Covers: DISC-8-05, DISC-8-07

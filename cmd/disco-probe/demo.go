@@ -187,7 +187,7 @@ func (d *demo) watch(ctx context.Context, p *channel.Peer, set *record.Set) erro
 		select {
 		case e := <-events:
 			if e.Kind != want {
-				return e, fmt.Errorf("%v instead of %v: %w", e.Kind, want, cmpErr(e.Err))
+				return e, errors.Join(fmt.Errorf("%v came instead of %v", e.Kind, want), e.Err)
 			}
 			return e, nil
 		case <-ctx.Done():
@@ -235,13 +235,6 @@ func (d *demo) watch(ctx context.Context, p *channel.Peer, set *record.Set) erro
 		return err
 	}
 	return d.say("unsubscribed", []string{"unsubscribe  done"})
-}
-
-func cmpErr(err error) error {
-	if err == nil {
-		return errors.New("unexpected")
-	}
-	return err
 }
 
 func toolsOf(set *record.Set) (tools []record.Record) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/npamp/disco/record"
 	"github.com/npamp/disco/testvectors"
@@ -513,4 +516,30 @@ func TestReload(t *testing.T) {
 	// What is no longer carried is not affirmed.
 	put(c, `{"tools":[]}`)
 	step("all tools gone", 4, 1, 1)
+}
+
+// The files are looked at twice a second, until the command ends.
+func TestFollow(t *testing.T) {
+	path := write(t, "a.json", nativeFile(tool("0a", "1", "a")))
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := openFiles(t, "native", path)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.follow(ctx)
+		}()
+		for n := 2; n < 5; n++ {
+			if err := os.WriteFile(path, []byte(nativeFile(tool("0a", "1", strings.Repeat("a", n)))), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(reloadInterval + time.Millisecond)
+			synctest.Wait()
+			if r, _ := l.set.Snapshot().Get("\x0a"); r.Revision() != uint64(n) {
+				t.Errorf("change %d: revision %d", n, r.Revision())
+			}
+		}
+		cancel()
+		<-done
+	})
 }

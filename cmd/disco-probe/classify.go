@@ -3,11 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 
 	"github.com/npamp/disco/channel"
 	"github.com/npamp/disco/disco"
 	"github.com/npamp/disco/frame/association"
 )
+
+// errPeerClosed is io.EOF, the peer's orderly end, for people.
+var errPeerClosed = fmt.Errorf("the peer closed the association (%w)", io.EOF)
 
 // classify gives the error of a request, or of an association's end, its exit
 // status, and its §9 code where there is one.
@@ -20,6 +25,9 @@ func classify(ctx context.Context, err error) error {
 		return err // an interrupt, or the end of --timeout: the command says which
 	case errors.Is(err, errStdoutClosed), errors.As(err, &done):
 		return err
+	}
+	if err == io.EOF {
+		err = errPeerClosed
 	}
 	exit := exitOfRequest(err)
 	f := &failure{exit: exit, err: err}

@@ -513,4 +513,7 @@ func TestClassify(t *testing.T) {
 			t.Errorf("%v: code %d, want %d", tt.err, f.code, tt.code)
 		}
 	}
+	if got := classify(t.Context(), io.EOF); !errors.Is(got, io.EOF) || !strings.Contains(got.Error(), "peer closed") {
+		t.Errorf("the peer's end: %v", got)
+	}
 }

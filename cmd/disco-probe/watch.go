@@ -191,7 +191,6 @@ func (w *watcher) endingOf(err error) ending {
 	switch {
 	case errors.Is(err, io.EOF):
 		end.reason = "closed"
-		end.err = errors.New("the peer closed the association")
 	case !errors.As(err, &f) || f.exit == exitConnect:
 	case f.exit == exitTimeout:
 		end.reason, end.exit = "timeout", exitTimeout

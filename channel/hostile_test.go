@@ -134,3 +134,32 @@ func TestStaleSubscriptionEndsWithTheAssociation(t *testing.T) {
 		}
 	})
 }
+
+// What is accounted for a subscription goes with it, whatever it went through.
+func TestSubscriptionsLeaveNothingHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{Limits: Limits{ResyncInterval: time.Millisecond}})
+		for range 3 {
+			sub, err := p.Subscribe(record.Filter{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				out := l.takeAll()
+				corr := corrOf(t, out[len(out)-1])
+				l.putHex(result, page(corr, "41aa", many(20)...))
+				l.putHex(update, "a3001901050150"+corr+"0382423031423032") // withdrawn before they came
+				l.putHex(result, page(corr, "", many(30)[20:]...))
+				if sub.Len() != 30 {
+					t.Fatalf("%d records", sub.Len())
+				}
+				l.putHex(update, "a3001901050150"+corr+"02f6") // cannot be read
+				later(time.Second)
+			}
+			sub.Unsubscribe()
+			if p.held != 0 {
+				t.Fatalf("%d octets are held for nothing", p.held)
+			}
+		}
+	})
+}

@@ -34,6 +34,7 @@ type Subscription struct {
 	pages     int
 	barren    int         // pages in a row that added nothing
 	octets    int         // of the snapshot's records
+	held      int         // octets that the views hold, as Peer.held has them
 	timer     *time.Timer // for the acknowledgement, the next page, the next try
 	events    fifo[Event]
 	mergedTo  int           // events left by the last merge
@@ -77,6 +78,7 @@ func (p *Peer) Subscribe(f record.Filter, handler func(Event)) (*Subscription, e
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
+	s.account()
 	return s, nil
 }
 
@@ -216,7 +218,6 @@ func (s *Subscription) page(r *disco.Result) {
 	s.partial = s.partial || len(r.Skipped) > 0 // C9: skipped, the rest kept
 	v := s.growing()
 	before := v.Len()
-	held := v.Memory()
 	for _, rec := range r.Records {
 		s.octets += rec.Len() + recordOverhead
 		if !s.matcher.MatchRecord(rec) {
@@ -226,7 +227,7 @@ func (s *Subscription) page(r *disco.Result) {
 		was, o := v.Page(rec)
 		s.tell(rec, was, o, EventSnapshot)
 	}
-	p.held += v.Memory() - held
+	s.account()
 	s.pages++
 	if s.barren++; v.Len() > before {
 		s.barren = 0
@@ -271,10 +272,11 @@ func (s *Subscription) live() {
 	s.dropPull()
 	s.cursor = ""
 	if s.next != nil {
-		s.drop(s.view)
+		s.view.Close()
 		s.view, s.next = s.next, nil
 	}
 	s.view.Whole()
+	s.account()
 	s.emit(Event{Kind: EventSynced})
 	if s.synced != nil && !s.wasSynced {
 		close(s.synced)
@@ -312,7 +314,6 @@ func (s *Subscription) update(u *disco.UpdateView, octets int) {
 		s.p.stats.Skipped += uint64(n)
 	}
 	v := s.growing()
-	before := v.Memory()
 	for ref := range u.Added.All() {
 		if !s.matcher.MatchRef(ref) {
 			s.p.stats.Overbroad++ // C40
@@ -326,7 +327,7 @@ func (s *Subscription) update(u *disco.UpdateView, octets int) {
 			s.emit(Event{Kind: EventWithdrawn, ID: was.ID(), Was: was.Revision()})
 		}
 	}
-	s.p.held += v.Memory() - before
+	s.account()
 }
 
 // refused takes a DISCO_ERROR under the subscription's corr, or a RESULT that
@@ -352,8 +353,11 @@ func (s *Subscription) resync(err error) {
 	s.unsubscribe()
 	s.phase = phaseStale
 	p.stale[s] = struct{}{}
-	s.drop(s.next)
+	if s.next != nil {
+		s.next.Close()
+	}
 	s.next = p.cache.NewView(s.matcher)
+	s.account()
 	s.emit(Event{Kind: EventReset, Err: err})
 	now := time.Now()
 	wait := max(0, p.lim.ResyncInterval-now.Sub(s.lastSync))
@@ -364,12 +368,17 @@ func (s *Subscription) resync(err error) {
 	s.after(wait)
 }
 
-// drop empties a view, unless it is nil.
-func (s *Subscription) drop(v *record.View) {
-	if v != nil {
-		s.p.held -= v.Memory()
-		v.Close()
+// account brings Peer.held up to date after the views have changed.
+func (s *Subscription) account() {
+	held := 0
+	if s.phase != phaseEnded {
+		held = s.view.Memory()
 	}
+	if s.next != nil {
+		held += s.next.Memory()
+	}
+	s.p.held += held - s.held
+	s.held = held
 }
 
 // unsubscribe sends UNSUBSCRIBE and gives up the corr.
@@ -426,9 +435,12 @@ func (s *Subscription) finish(err error) {
 	s.stopTimer()
 	delete(s.p.stale, s)
 	s.phase, s.err = phaseEnded, err
-	s.drop(s.view)
-	s.drop(s.next)
-	s.next = nil
+	s.view.Close()
+	if s.next != nil {
+		s.next.Close()
+		s.next = nil
+	}
+	s.account()
 	s.events = fifo[Event]{}
 	s.emit(Event{Kind: EventEnded, Err: err})
 	if s.synced != nil && !s.wasSynced {

@@ -119,7 +119,7 @@ func TestProjectionAgainstAPlainMap(t *testing.T) {
 			proj := Project(w.set, p.visible)
 			defer proj.Close()
 			f := follow(t, proj)
-			for i := range 120 {
+			for i := range steps(120) {
 				if i%3 == 0 {
 					p.set(func() {
 						id := w.ids[w.rng.IntN(len(w.ids))]
@@ -135,7 +135,7 @@ func TestProjectionAgainstAPlainMap(t *testing.T) {
 						}
 					}
 				}
-				if i == 60 { // by contents, which change without a Refresh
+				if i == 24 { // by contents, which change without a Refresh
 					p.set(func() { p.labels["label 1"] = true })
 					proj.Refresh()
 				}
@@ -276,7 +276,7 @@ func TestProjectionConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 2 {
 		wg.Go(func() {
-			for i := range 150 {
+			for i := range steps(150) {
 				updateSet(t, s, func(tx *Tx) { tx.Put(relabel(testRecord(t, (i*7+g)%400), fmt.Sprint(g, i))) })
 			}
 		})

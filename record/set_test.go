@@ -147,6 +147,14 @@ func (w *world) step(n int) {
 	w.want = want
 }
 
+// steps is how many rounds a long test makes of n.
+func steps(n int) int {
+	if raced || testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // checkSnapshot compares a snapshot with what it should hold, by every way in.
 func checkSnapshot(t *testing.T, rng *rand.Rand, s *Snapshot, want []Record) {
 	t.Helper()
@@ -227,7 +235,7 @@ func TestSetAgainstAPlainMap(t *testing.T) {
 				want     []Record
 			}
 			var old []version
-			for i := range 250 {
+			for i := range steps(250) {
 				w.step(1 + w.rng.IntN(1+w.rng.IntN(60)))
 				if i%25 == 0 {
 					old = append(old, version{w.set.Snapshot(), w.want.sorted()})
@@ -421,10 +429,7 @@ func TestF70LongRecord(t *testing.T) {
 //
 // Covers: DISC-10-08, DISC-10-09, DASP-011-03, C20, C42
 func TestF62LargeSet(t *testing.T) {
-	n := 100_000
-	if testing.Short() {
-		n = 10_000
-	}
+	n := steps(100_000)
 	s := testSet(t, n).Snapshot()
 	b := make([]byte, 0, 256<<10)
 	total := 0

@@ -53,12 +53,24 @@ func makeChunk(records []Record) *chunk {
 
 func (c *chunk) len() int { return len(c.starts) - 1 }
 
-// span returns the octets of the records from one to another.
-func (c *chunk) span(from, to int) string { return c.s[c.starts[from]:c.starts[to]] }
+// span returns the octets of the records from one to another. Of whole chunks,
+// which is what a page is made of, it does not look at starts: that would be
+// the one thing a page touches but the octets and the chunks themselves.
+func (c *chunk) span(from, to int) string {
+	if from == 0 && to == c.len() {
+		return c.s
+	}
+	return c.s[c.starts[from]:c.starts[to]]
+}
 
-func (c *chunk) spanLen(from, to int) int { return int(c.starts[to] - c.starts[from]) }
+func (c *chunk) spanLen(from, to int) int {
+	if from == 0 && to == c.len() {
+		return len(c.s)
+	}
+	return int(c.starts[to] - c.starts[from])
+}
 
-func (c *chunk) at(i int) Record { return Record{c.span(i, i+1)} }
+func (c *chunk) at(i int) Record { return Record{c.s[c.starts[i]:c.starts[i+1]]} }
 
 // find returns the index of the record, or of the first with a greater id.
 func (c *chunk) find(id ID) (i int, ok bool) {

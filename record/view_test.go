@@ -78,7 +78,7 @@ func TestCacheAndViewsAgainstPlainMaps(t *testing.T) {
 		var views []*View
 		var want []map[ID]Record
 		var began []Epoch
-		for i := range 6000 {
+		for i := range steps(6000) {
 			id := fmt.Sprintf("t%02d", rng.IntN(40))
 			r := learnedTool(t, id, fmt.Sprint(rng.IntN(3)), uint64(1+rng.IntN(5)))
 			switch op := rng.IntN(20); {
@@ -174,10 +174,7 @@ func TestCacheAndViewsAgainstPlainMaps(t *testing.T) {
 
 // Records come and go in any order without all others moving.
 func TestViewOfManyRecords(t *testing.T) {
-	n := 20_000
-	if raced {
-		n = 3000
-	}
+	n := steps(20_000)
 	rng := rand.New(rand.NewPCG(1, 9))
 	for _, order := range []string{"ascending", "descending", "random"} {
 		c := NewCache(CacheLimits{MaxRecords: n, MaxLen: 1 << 30})

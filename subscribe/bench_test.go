@@ -23,105 +23,39 @@ func bigSet(t testing.TB, n int) *record.Set {
 	return s
 }
 
-// tenThousand filters of which about 25 match a tool of svc007.
-func tenThousand() []record.Filter {
-	v := make([]record.Filter, 10_000)
-	for i := range v {
-		v[i] = record.Filter{Kinds: []record.Kind{record.KindTool}, NamePrefix: fmt.Sprintf("svc%03d.", i%500), HasPrefix: true}
-		if i%2 == 0 {
-			v[i].ProtocolIDs = []uint64{uint64(1 + i%6)}
-		}
-	}
-	return v
-}
-
 // One record of 100,000 changes with 10,000 subscriptions; and the matching of
 // that record to 10,000 filters, once.
 func BenchmarkPublish(b *testing.B) {
-	filters := tenThousand()
-	matchers := make([]record.Matcher, len(filters))
-	for i, f := range filters {
-		matchers[i] = f.Matcher()
-	}
-	set := bigSet(b, 100_000)
-	var id record.ID
-	for r := range set.Snapshot().All() {
-		if name, _ := r.Name(); name[:7] == "svc007." {
-			id = r.ID()
-			break
-		}
-	}
-	old, _ := set.Snapshot().Get(id)
-	t, _ := old.Tool()
-	versions := make([]record.Record, 64)
-	moves := make([]record.Record, 64)
-	for i := range versions {
-		label := fmt.Sprint("label ", i)
-		t.Label = &label
-		versions[i], _ = t.Record()
-		m := t
-		m.ProtocolID = uint64(1 + i%4)
-		moves[i], _ = m.Record()
-	}
+	x := newTenThousand(b)
+	defer x.h.Close()
 	b.Run("match once", func(b *testing.B) {
-		facts := versions[0].Facts()
+		facts := x.labels[0].Facts()
 		n := 0
 		for b.Loop() {
 			n = 0
-			for i := range matchers {
-				if matchers[i].Match(facts) {
+			for i := range x.matchers {
+				if x.matchers[i].Match(facts) {
 					n++
 				}
 			}
 		}
 		b.ReportMetric(float64(n), "matches")
 	})
-	publish := func(b *testing.B, versions []record.Record) {
-		b.ReportAllocs()
-		i := 0
-		for b.Loop() {
-			i++
-			if err := set.Update(func(tx *record.Tx) error { return tx.Put(versions[i%64]) }); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.Run("update, nobody subscribed", func(b *testing.B) { publish(b, versions) })
-	h := NewHub(set)
-	defer h.Close()
-	boxes := make([]*Outbox, 1000)
-	for i := range boxes {
-		boxes[i] = NewOutbox(func() {})
-	}
-	for i, f := range filters {
-		h.Subscribe(boxes[i%len(boxes)], disco.Corr(fmt.Sprint(i)), f, Options{})
-	}
-	var out []byte
-	page := record.Page{MaxRecords: 1024, MaxLen: 256 << 10}
-	cursor := func(*record.Snapshot, record.Position) disco.Cursor { return "" }
-	drainAll := func() {
-		for _, o := range boxes {
-			for s := o.Next(); s != nil; s = o.Next() {
-				out, _, _ = s.AppendFrame(out[:0], page, cursor)
-			}
-		}
-	}
-	drainAll()
 	for _, c := range []struct {
 		name     string
 		versions []record.Record
-	}{{"update, label", versions}, {"update, protocol_id", moves}} {
+	}{{"update of a label", x.labels}, {"update of a protocol_id", x.moves}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
 				i++
-				if err := set.Update(func(tx *record.Tx) error { return tx.Put(c.versions[i%64]) }); err != nil {
+				if err := x.set.Update(func(tx *record.Tx) error { return tx.Put(c.versions[i%64]) }); err != nil {
 					b.Fatal(err)
 				}
 				if i%32 == 0 {
 					b.StopTimer()
-					drainAll()
+					x.drain()
 					b.StartTimer()
 				}
 			}

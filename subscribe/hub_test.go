@@ -37,17 +37,21 @@ func TestViewsComeToTheFilteredSet(t *testing.T) {
 				xs []*subscriber
 			}
 			links := make([]link, 4)
-			n := 0
+			corr := 0
 			for i := range links {
 				links[i].o = NewOutbox(func() {})
 			}
 			subscribe := func(l *link) {
-				n++
-				x := subscribeTo(t, h, l.o, fmt.Sprint(n), randomFilter(c.rng), Options{MaxQueued: 1 + c.rng.IntN(8)})
+				corr++
+				x := subscribeTo(t, h, l.o, fmt.Sprint(corr), randomFilter(c.rng), Options{MaxQueued: 1 + c.rng.IntN(8)})
 				x.page = record.Page{MaxRecords: 1 + c.rng.IntN(20), MaxLen: 30 + c.rng.IntN(2000)}
 				l.xs = append(l.xs, x)
 			}
-			for i := range 600 {
+			n := 600
+			if raced {
+				n = 200
+			}
+			for i := range n {
 				l := &links[c.rng.IntN(len(links))]
 				switch c.rng.IntN(10) {
 				case 0:
@@ -690,7 +694,7 @@ func TestF56F57CancelRaces(t *testing.T) {
 func TestChangesRaceWithSubscribe(t *testing.T) {
 	n := 4000
 	if raced || testing.Short() {
-		n = 1500
+		n = 800
 	}
 	set := newSet()
 	var hidden atomic.Int64

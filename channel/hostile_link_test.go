@@ -13,7 +13,7 @@ import (
 // A link is a transport whose writing goroutine is the test: nothing leaves the
 // peer before take. So it plays a peer that reads slowly, or not at all.
 type link struct {
-	t    testing.TB
+	t    *testing.T
 	info frame.Info
 	user frame.Endpoint
 
@@ -26,7 +26,7 @@ type link struct {
 }
 
 // linked starts a peer on a link. It is closed when the test ends.
-func linked(t testing.TB, cfg Config) (*Peer, *link) {
+func linked(t *testing.T, cfg Config) (*Peer, *link) {
 	t.Helper()
 	l := &link{t: t, info: channeltest.Info(), done: make(chan struct{})}
 	p, err := New(l, cfg)

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/npamp/disco/disco"
@@ -37,6 +39,7 @@ type Subscription struct {
 	held      int         // octets that the views hold, as Peer.held has them
 	timer     *time.Timer // for the acknowledgement, the next page, the next try
 	events    fifo[Event]
+	waiting   int           // octets that the events hold, as Peer.held has them
 	mergedTo  int           // events left by the last merge
 	lastSync  time.Time     // when it last had to begin anew
 	synced    chan struct{} // closed at the first Synced, or the end; made when somebody waits
@@ -225,6 +228,9 @@ func (s *Subscription) page(r *disco.Result) {
 			continue
 		}
 		was, o := v.Page(rec)
+		if o == record.Added || o == record.Replaced {
+			rec, _ = v.Get(rec.ID()) // the view's copy: the other one keeps the whole page
+		}
 		s.tell(rec, was, o, EventSnapshot)
 	}
 	s.account()
@@ -238,7 +244,7 @@ func (s *Subscription) page(r *disco.Result) {
 		broke = "MaxListRecords"
 	case s.octets > lim.MaxListLen:
 		broke = "MaxListLen"
-	case p.crowded(0):
+	case s.crowds(0):
 		broke = "MaxPeerMemory"
 	case r.Complete:
 		s.live()
@@ -305,7 +311,7 @@ func (s *Subscription) update(u *disco.UpdateView, octets int) {
 	case s.phase == phaseAsked:
 		s.p.stats.EarlyUpdate++ // C15
 		return
-	case s.p.crowded(octets):
+	case s.crowds(octets):
 		s.giveUp(fmt.Errorf("%w: MaxPeerMemory", ErrLimit))
 		return
 	}
@@ -324,7 +330,7 @@ func (s *Subscription) update(u *disco.UpdateView, octets int) {
 	}
 	for id := range u.Withdrawn.All() {
 		if was, ok := v.Withdraw(id); ok {
-			s.emit(Event{Kind: EventWithdrawn, ID: was.ID(), Was: was.Revision()})
+			s.emit(Event{Kind: EventWithdrawn, ID: record.ID(strings.Clone(string(was.ID()))), Was: was.Revision()})
 		}
 	}
 	s.account()
@@ -441,6 +447,7 @@ func (s *Subscription) finish(err error) {
 		s.next = nil
 	}
 	s.account()
+	s.wait(-s.waiting)
 	s.events = fifo[Event]{}
 	s.emit(Event{Kind: EventEnded, Err: err})
 	if s.synced != nil && !s.wasSynced {
@@ -454,9 +461,9 @@ func (s *Subscription) emit(e Event) {
 		return
 	}
 	s.events.push(e)
+	s.wait(eventMemory(&e))
 	if n := s.events.len(); n > s.p.lim.MaxQueuedEvents && n > 2*s.mergedTo {
-		s.p.stats.MergedEvents += uint64(s.mergeEvents())
-		s.mergedTo = s.events.len()
+		s.mergeEvents()
 	}
 	if !s.queued {
 		s.queued = true
@@ -464,9 +471,32 @@ func (s *Subscription) emit(e Event) {
 	}
 }
 
+// wait accounts for n octets more that the events hold, or less.
+func (s *Subscription) wait(n int) {
+	s.waiting += n
+	s.p.held += n
+}
+
+// eventMemory is what an event holds, in octets, as if its record were its own.
+func eventMemory(e *Event) int {
+	const perEvent = 128 // with the room that a queue grows by
+	return perEvent + e.Record.Len()
+}
+
+// crowds reports whether n octets more would pass MaxPeerMemory, even with the
+// events merged.
+func (s *Subscription) crowds(n int) bool {
+	if !s.p.crowded(n) {
+		return false
+	}
+	s.mergeEvents()
+	return s.p.crowded(n)
+}
+
 // call runs the handler for one event.
 func (s *Subscription) call() (more bool) {
 	if e, ok := s.events.pop(); ok {
+		s.wait(-eventMemory(&e))
 		s.p.outside(func() { s.handler(e) })
 	}
 	if s.events.len() > 0 {
@@ -480,12 +510,19 @@ func (s *Subscription) call() (more bool) {
 }
 
 // mergeEvents leaves one event per record between two of another kind, with the
-// state before the first and after the last. It returns how many went.
-func (s *Subscription) mergeEvents() int {
+// state before the first and after the last. What was to be told before a Reset
+// does not matter after it.
+func (s *Subscription) mergeEvents() {
 	old := s.events.items[s.events.head:]
-	out := make([]Event, 0, len(old))
-	at := make(map[record.ID]int, len(old)) // in out
-	for _, e := range old {
+	from := 0
+	for i := range old {
+		if old[i].Kind == EventReset {
+			from = i
+		}
+	}
+	out := make([]Event, 0, len(old)-from)
+	at := make(map[record.ID]int, len(old)-from) // in out
+	for _, e := range old[from:] {
 		if e.ID == "" { // Synced, Reset, Ended: order matters across them
 			clear(at)
 			out = append(out, e)
@@ -503,21 +540,22 @@ func (s *Subscription) mergeEvents() int {
 			first.Kind = 0 // came and went
 			delete(at, e.ID)
 		case absent:
-			first.Record = e.Record
+			first.ID, first.Record = e.ID, e.Record // the ID too: it is part of the record
 		case e.Kind == EventWithdrawn:
 			*first = Event{Kind: EventWithdrawn, ID: e.ID, Was: first.Was}
 		default:
 			*first = Event{Kind: EventReplaced, ID: e.ID, Record: e.Record, Was: first.Was}
 		}
 	}
-	kept := out[:0]
-	for _, e := range out {
-		if e.Kind != 0 {
-			kept = append(kept, e)
-		}
+	kept := slices.Clone(slices.DeleteFunc(out, func(e Event) bool { return e.Kind == 0 })) // and the room goes
+	held := 0
+	for i := range kept {
+		held += eventMemory(&kept[i])
 	}
+	s.p.stats.MergedEvents += uint64(len(old) - len(kept))
 	s.events = fifo[Event]{items: kept}
-	return len(old) - len(kept)
+	s.mergedTo = len(kept)
+	s.wait(held - s.waiting)
 }
 
 // Unsubscribe ends the subscription and tells the peer. It is idempotent; of

@@ -2,6 +2,7 @@ package record
 
 import (
 	"crypto/sha256"
+	"maps"
 	"sync"
 	"sync/atomic"
 )
@@ -68,7 +69,7 @@ type mark struct {
 
 // NewSet returns an empty set. The config is copied.
 func NewSet(cfg SetConfig) *Set {
-	if cfg.Classes == nil {
+	if cfg.Classes = maps.Clone(cfg.Classes); cfg.Classes == nil {
 		cfg.Classes = RegisteredClasses()
 	}
 	if cfg.MaxRecords <= 0 {

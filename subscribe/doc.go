@@ -37,11 +37,12 @@
 //
 // No goroutine is started here. All methods may be called concurrently, but for
 // Outbox.Next and Subscription.AppendFrame of one outbox, which belong to its
-// one writer. A publisher waits for no subscriber: it holds the hub's lock, then
-// an outbox's at a time and for some tens of nanoseconds; nothing is encoded
-// under either, and neither is held while wake or cursor is called. A source
-// tells of its changes with its own lock held, so wake must not block nor call
-// the source, the hub or the outbox.
+// one writer. A publisher waits for no subscriber: it holds the hub's lock, and
+// an outbox's at a time, long enough to queue a pointer, and for a subscriber
+// that is more than MaxQueued changes behind to merge two of them. Nothing is
+// encoded under either, and neither is held while wake or cursor is called. A
+// source tells of its changes with its own lock held, so wake must not block nor
+// call the source, the hub or the outbox.
 //
 // # Memory
 //

@@ -102,7 +102,7 @@ func (s *Subscription) enqueue(c *record.Change) bool {
 		s.merge(len(s.queue))
 		s.turn(c.After)
 	case s.net != nil || len(s.queue) > s.maxQueued:
-		s.merge(2) // so that the queue gets shorter, and no publisher pays for all of it
+		s.merge(2) // so that the queue gets shorter, and no publisher pays for all of it at once
 	}
 	return o.push(s)
 }
@@ -124,11 +124,14 @@ func (s *Subscription) turn(after *record.Snapshot) {
 		from = r.ID()
 	}
 	*s.pages = pages{after, after.Before(from)}
+	octets := 0
 	for id := range s.net {
 		if id >= from {
-			s.put(id, state{})
+			octets += settle(s.net, id, state{})
 		}
 	}
+	s.netLen += octets
+	s.box.charge(s, octets)
 }
 
 // A CursorFunc returns a cursor by which a QUERY with the subscription's filter
@@ -203,8 +206,9 @@ func (s *Subscription) appendResult(b []byte, page record.Page, cursor CursorFun
 // encoding; t is 0 if that was in vain, or there was nothing to tell.
 func (s *Subscription) appendUpdate(b []byte, page record.Page) (out []byte, t disco.Type) {
 	w := s.take(page)
-	from := w
 	s.box.mu.Unlock()
+	w.prepare(&s.matcher)
+	from := w
 	out, t = w.append(b, s.corr, &s.matcher, page)
 	s.box.mu.Lock()
 	switch {

@@ -30,47 +30,53 @@ func (s *Subscription) merge(n int) {
 	}
 	for ; n > 0 && len(s.queue) > 0; n-- {
 		c := s.pop()
-		for i := range c.Deltas {
-			d := &c.Deltas[i]
-			was, now := d.Matches(&s.matcher)
-			if !was && !now {
-				continue
-			}
-			st, ok := s.net[d.ID]
-			if !ok && was {
-				st.was = d.Was.Len()
-			}
-			if st.now = (record.Record{}); now {
-				st.now = d.Now
-			}
-			s.put(d.ID, st)
-		}
-		s.box.charge(s, -changeLen-c.Octets())
+		octets := fold(s.net, c, &s.matcher)
+		s.netLen += octets
+		s.box.charge(s, octets-changeLen-c.Octets())
 	}
 }
 
-// put sets the net state of a record_id. One that is as if nothing had happened
-// is dropped: what came and went is not told.
-func (s *Subscription) put(id record.ID, st state) {
-	octets := 0
-	if old, ok := s.net[id]; ok {
+// fold makes a change part of a net state and returns by how many octets that
+// has grown.
+func fold(net map[record.ID]state, c *record.Change, m *record.Matcher) (octets int) {
+	for i := range c.Deltas {
+		d := &c.Deltas[i]
+		was, now := d.Matches(m)
+		if !was && !now {
+			continue
+		}
+		st, ok := net[d.ID]
+		if !ok && was {
+			st.was = d.Was.Len()
+		}
+		if st.now = (record.Record{}); now {
+			st.now = d.Now
+		}
+		octets += settle(net, d.ID, st)
+	}
+	return octets
+}
+
+// settle sets the net state of a record_id, and returns by how many octets that has
+// grown. One that is as if nothing had happened is dropped: what came and went
+// is not told.
+func settle(net map[record.ID]state, id record.ID, st state) (octets int) {
+	if old, ok := net[id]; ok {
 		octets -= stateLen + len(id) + old.now.Len()
 	}
 	if st.was == 0 && st.now.IsZero() {
-		delete(s.net, id)
-	} else {
-		s.net[id] = st
-		octets += stateLen + len(id) + st.now.Len()
+		delete(net, id)
+		return octets
 	}
-	s.netLen += octets
-	s.box.charge(s, octets)
+	net[id] = st
+	return octets + stateLen + len(id) + st.now.Len()
 }
 
 // before puts what is not sent of w into the net state, as having happened
 // before all that is in it. box.mu is held.
 func (s *Subscription) before(w *work) {
 	s.merge(len(s.queue))
-	w.sort()
+	octets := 0
 	for k := range w.len() {
 		id, st := w.at(k, &s.matcher)
 		if sent := k < w.added && w.adds(st) || k < w.withdrawn && w.withdraws(st); sent || st == (state{}) {
@@ -79,9 +85,10 @@ func (s *Subscription) before(w *work) {
 		if later, ok := s.net[id]; ok {
 			st.now = later.now
 		}
-		s.put(id, st)
+		octets += settle(s.net, id, st)
 	}
-	s.box.charge(s, -w.octets)
+	s.netLen += octets
+	s.box.charge(s, octets-w.octets)
 }
 
 // pop takes the oldest change out of the queue. box.mu is held.
@@ -94,7 +101,7 @@ func (s *Subscription) pop() *record.Change {
 	return c
 }
 
-// take returns what to send next. box.mu is held.
+// take returns what to send next, to be prepared. box.mu is held.
 func (s *Subscription) take(page record.Page) (w work) {
 	if w := s.rest; w != nil {
 		s.rest = nil
@@ -103,21 +110,29 @@ func (s *Subscription) take(page record.Page) (w work) {
 		}
 		s.before(w)
 	}
-	if s.net != nil || s.minInterval > 0 && len(s.queue) > 1 {
-		s.merge(len(s.queue))
-		w = work{net: s.net, octets: s.netLen, hides: s.hides, maxRecordLen: page.MaxRecordLen}
-		s.net, s.netLen = nil, 0
+	w = work{hides: s.hides, maxRecordLen: page.MaxRecordLen}
+	if s.net == nil && (s.minInterval <= 0 || len(s.queue) == 1) {
+		w.change = s.pop()
+		w.octets = changeLen + w.change.Octets()
 		return w
 	}
-	c := s.pop()
-	return work{change: c, octets: changeLen + c.Octets(), hides: s.hides, maxRecordLen: page.MaxRecordLen}
+	w.merges, w.net, w.octets = true, s.net, s.netLen
+	s.net, s.netLen = nil, 0
+	for len(s.queue) > 0 {
+		c := s.pop()
+		w.queue = append(w.queue, c)
+		w.octets += changeLen + c.Octets()
+	}
+	return w
 }
 
 // work is what UPDATEs are made of: one change, or a net state. Its records are
 // sent before its withdrawals.
 type work struct {
-	change           *record.Change
-	net              map[record.ID]state // until sorted into items
+	change           *record.Change      // one, or
+	merges           bool                // more, to be prepared:
+	net              map[record.ID]state // what was merged already, and
+	queue            []*record.Change    // what came later, are made
 	items            []item              // ascending
 	added, withdrawn int                 // where to go on looking for each
 	octets           int                 // that it was charged for
@@ -154,17 +169,23 @@ func (w *work) at(k int, m *record.Matcher) (id record.ID, st state) {
 	return d.ID, st
 }
 
-// sort makes items of a net state.
-func (w *work) sort() {
-	if w.net == nil {
+// prepare makes items of what is to be merged. It needs no lock.
+func (w *work) prepare(m *record.Matcher) {
+	if !w.merges {
 		return
+	}
+	if w.net == nil {
+		w.net = make(map[record.ID]state)
+	}
+	for _, c := range w.queue {
+		fold(w.net, c, m)
 	}
 	w.items = make([]item, 0, len(w.net))
 	for id, st := range w.net {
 		w.items = append(w.items, item{id, st})
 	}
 	slices.SortFunc(w.items, func(a, b item) int { return strings.Compare(string(a.id), string(b.id)) })
-	w.net = nil
+	w.merges, w.net, w.queue = false, nil, nil
 }
 
 // adds and withdraws report what a state means to the subscriber. A record that
@@ -179,7 +200,6 @@ func (w *work) done() bool { return w.added == w.len() && w.withdrawn == w.len()
 
 // append appends the next UPDATE; t is 0 if there is nothing to tell.
 func (w *work) append(b []byte, corr disco.Corr, m *record.Matcher, page record.Page) (out []byte, t disco.Type) {
-	w.sort()
 	room := room{page: page}
 	var numAdded, numWithdrawn int
 	added, withdrawn := w.added, w.withdrawn

@@ -119,11 +119,17 @@ func (p *Peer) announced(a disco.Announce) {
 		}
 		p.learned(p.cache.Announce(r), &p.stats.AnnounceRefused)
 	}
-	if p.cfg.OnAnnounce == nil || p.told.waiting.len() >= p.lim.MaxQueuedEvents {
+	if p.cfg.OnAnnounce == nil {
+		return
+	}
+	n := listMemory(a.Records, a.Skipped)
+	if p.told.waiting.len() >= p.lim.MaxQueuedEvents || p.crowded(n) {
+		p.stats.UntoldAnnouncements++
 		return
 	}
 	p.told.p = p
 	p.told.waiting.push(Announcement{Records: a.Records, Skipped: a.Skipped})
+	p.held += n
 	if !p.told.queued {
 		p.told.queued = true
 		p.schedule(&p.told)
@@ -139,6 +145,7 @@ type announcements struct {
 
 func (t *announcements) call() (more bool) {
 	if a, ok := t.waiting.pop(); ok {
+		t.p.held -= listMemory(a.Records, a.Skipped)
 		t.p.outside(func() { t.p.cfg.OnAnnounce(a) })
 	}
 	t.queued = t.waiting.len() > 0

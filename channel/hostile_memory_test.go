@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -50,13 +51,21 @@ func announceOf(recs ...record.Record) []byte {
 // order, and one that is known.
 func strangers(corr, cursor string, n int, known record.Record) []byte {
 	b := disco.AppendResultHead(nil, disco.Corr(unhex(corr)), n+1, cursor == "")
+	b = known.AppendTo(appendStrangers(b, n))
+	return disco.AppendResultTail(b, cursor == "", disco.Cursor(cursor))
+}
+
+func strangeAnnouncement(n int) []byte {
+	return appendStrangers(disco.AppendAnnounceHead(nil, n), n)
+}
+
+func appendStrangers(b []byte, n int) []byte {
 	for i := range n {
 		b = append(b, 0xa4, 0)
 		b = dcbor.AppendBytes(b, fmt.Sprintf("%08x", i))
 		b = append(b, 1, 9, 2, 0, 4, 0xa0)
 	}
-	b = known.AppendTo(b)
-	return disco.AppendResultTail(b, cursor == "", disco.Cursor(cursor))
+	return b
 }
 
 // lastCorr is the corr of our newest request that waits on the link.
@@ -169,6 +178,59 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 			return p, release
 		}},
+		{"announcements told to a slow handler", func(t *testing.T) (*Peer, func()) {
+			wait, release := blocked(t)
+			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}, OnAnnounce: func(Announcement) { wait() }})
+			for range 60 {
+				l.put(announce, announceOf(big("t1", 1<<20)))
+				l.put(announce, strangeAnnouncement(20_000))
+				later(time.Second)
+			}
+			if p.Stats().UntoldAnnouncements == 0 {
+				t.Error("all were queued")
+			}
+			return p, release
+		}},
+		{"a listing of which a little matches", func(t *testing.T) (*Peer, func()) {
+			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
+			c := start(p, Query{Filter: record.Filter{NamePrefix: "y", HasPrefix: true}})
+			synctest.Wait()
+			for i := 0; i < 60 && !c.done; i++ {
+				l.put(result, resultOf(l.lastCorr(), "aa", big("t0", 1<<20), tool(fmt.Sprint("t", 100+i), "y")))
+				later(time.Second)
+			}
+			if !errors.Is(c.err, ErrLimit) {
+				t.Errorf("the listing ended with %v", c.err)
+			}
+			return p, func() {}
+		}},
+		{"a listing of replacements", func(t *testing.T) (*Peer, func()) {
+			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
+			c := start(p, Query{})
+			synctest.Wait()
+			for i := 0; i < 60 && !c.done; i++ {
+				id := record.ID(fmt.Sprint("t", 100+i))
+				l.put(result, resultOf(l.lastCorr(), "aa", big(string(id), 1<<20), tool(string(id), "y").WithRevision(1)))
+				later(time.Second)
+			}
+			if !errors.Is(c.err, ErrLimit) {
+				t.Errorf("the listing ended with %v", c.err)
+			}
+			return p, func() {}
+		}},
+		{"a tolerant listing of unknown kinds", func(t *testing.T) (*Peer, func()) {
+			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
+			c := start(p, Query{Tolerant: true})
+			synctest.Wait()
+			for i := 0; i < 60 && !c.done; i++ {
+				l.put(result, strangers(l.lastCorr(), "aa", 20_000, tool(fmt.Sprint("t", 100+i), "y")))
+				later(time.Second)
+			}
+			if !errors.Is(c.err, ErrLimit) {
+				t.Errorf("the listing ended with %v", c.err)
+			}
+			return p, func() {}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -189,4 +251,3 @@ func TestMemoryIsBounded(t *testing.T) {
 		})
 	}
 }
-

@@ -213,7 +213,7 @@ func (l *listing) result(r *disco.Result) {
 		return
 	}
 	page := &Page{Records: r.Records, Skipped: r.Skipped, Complete: r.Complete}
-	n := pageMemory(page)
+	n := listMemory(page.Records, page.Skipped)
 	switch {
 	case l.octets+n > l.p.lim.MaxListLen:
 		l.end(fmt.Errorf("%w: MaxListLen", ErrLimit))
@@ -455,9 +455,10 @@ func (l *listing) merge(page *Page) error {
 	p, lim := l.p, &l.p.lim
 	l.pages++
 	l.skipped = append(l.skipped, page.Skipped...)
+	held := listMemory(page.Records, page.Skipped)
 	kept := page.Records[:0]
 	var overbroad, doubles uint64
-	held := pageMemory(page)
+	used := len(page.Skipped) > 0 // of the page's octets, which go together or not at all
 	for _, r := range page.Records {
 		if !l.matcher.MatchRecord(r) {
 			overbroad++
@@ -466,6 +467,9 @@ func (l *listing) merge(page *Page) error {
 		switch l.merged.add(r) {
 		case mergeNew:
 			kept = append(kept, r)
+			used = true
+		case mergeReplaced:
+			used = true
 		case mergeDouble:
 			doubles++
 		}
@@ -474,7 +478,9 @@ func (l *listing) merge(page *Page) error {
 	p.mu.Lock()
 	p.stats.Overbroad += overbroad
 	p.stats.DuplicateRecord += doubles
-	l.hold(pageMemory(page) - held)
+	if !used {
+		l.hold(-held)
+	}
 	p.mu.Unlock()
 	if l.barren++; len(kept) > 0 {
 		l.barren = 0
@@ -498,11 +504,16 @@ func (l *listing) merge(page *Page) error {
 // recordOverhead is what a record costs beyond its octets, in octets.
 const recordOverhead = 16
 
-func pageMemory(page *Page) (n int) {
-	for _, r := range page.Records {
+// listMemory is what a page or an announcement holds, in octets.
+func listMemory(recs []record.Record, skipped []record.Skipped) int {
+	n := 128
+	for _, r := range recs {
 		n += r.Len() + recordOverhead
 	}
-	return n + 128
+	for _, r := range skipped {
+		n += len(r.ID) + 24
+	}
+	return n
 }
 
 // merge collects records by record_id. As long as they come in ascending order,

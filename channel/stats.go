@@ -26,6 +26,8 @@ type Stats struct {
 	AnnounceCorr      uint64 // ANNOUNCE with a corr, used nevertheless [C25]
 	AnnounceRefused   uint64 // announced records that found no room
 
+	UntoldAnnouncements uint64 // that found no room to wait for Config.OnAnnounce
+
 	// Refused with a code.
 	RateLimited  uint64 // over QueryRate or PageRate [C20]
 	Overloaded   uint64 // over MaxUnanswered

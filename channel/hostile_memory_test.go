@@ -218,6 +218,33 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 			return p, func() {}
 		}},
+		{"listings of the smallest records, in disorder", func(t *testing.T) (*Peer, func()) {
+			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
+			for range 3 {
+				start(p, Query{})
+				synctest.Wait()
+				corr := l.lastCorr()
+				for i := range 10 {
+					var recs []record.Record
+					for k := range 9000 {
+						recs = append(recs, tool(fmt.Sprintf("%05x", 100_000-9000*i-k), ""))
+					}
+					l.put(result, resultOf(corr, "aa", recs...))
+				}
+			}
+			return p, func() {}
+		}},
+		{"the smallest records announced", func(t *testing.T) (*Peer, func()) {
+			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
+			for i := range 12 {
+				var recs []record.Record
+				for k := range 9000 {
+					recs = append(recs, tool(fmt.Sprintf("%05x", 9000*i+k), ""))
+				}
+				l.put(announce, announceOf(recs...))
+			}
+			return p, func() {}
+		}},
 		{"a tolerant listing of unknown kinds", func(t *testing.T) (*Peer, func()) {
 			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
 			c := start(p, Query{Tolerant: true})

@@ -501,8 +501,9 @@ func (l *listing) merge(page *Page) error {
 	return &IncompleteError{l.pages, l.merged.len(), fmt.Errorf("%w: %s", ErrLimit, broke)}
 }
 
-// recordOverhead is what a record costs beyond its octets, in octets.
-const recordOverhead = 16
+// recordOverhead is what a record costs beyond its octets, in octets: its place on
+// the page, in the listing, and in the index of one that is out of order.
+const recordOverhead = 64
 
 // listMemory is what a page or an announcement holds, in octets.
 func listMemory(recs []record.Record, skipped []record.Skipped) int {

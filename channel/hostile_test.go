@@ -163,3 +163,27 @@ func TestSubscriptionsLeaveNothingHeld(t *testing.T) {
 		}
 	})
 }
+
+// More withdrawals during a snapshot than are remembered, and a later page could
+// bring a withdrawn record back: the snapshot begins anew.
+//
+// Covers: C17, C36
+func TestForgottenWithdrawalsBeginAnew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{Limits: Limits{MaxTombstones: 4}})
+		var ev recorder
+		sub, _ := p.Subscribe(record.Filter{}, ev.handle)
+		corr := l.lastCorr()
+		l.put(result, resultOf(corr, "aa", tool("t0", "a")))
+		l.put(update, updateOf(corr, nil, "t1", "t2", "t3", "t4"))
+		want(t, "four are remembered", l.takeAll())
+		l.put(update, updateOf(corr, nil, "t5"))
+		l.put(result, resultOf(corr, "", tool("t5", "gone")))
+		synctest.Wait()
+		out := l.takeAll()
+		if len(out) != 2 || out[0] != "0106:a2001901060150"+corr || sub.Len() != 1 {
+			t.Fatalf("a fifth: %v, %d records", out, sub.Len())
+		}
+		want(t, "nothing came back", ev.take(), "snapshot t0/0", "reset")
+	})
+}

@@ -334,6 +334,9 @@ func (s *Subscription) update(u *disco.UpdateView, octets int) {
 		}
 	}
 	s.account()
+	if v.Lossy() { // a page to come may bring back what is gone
+		s.resync(fmt.Errorf("%w: MaxTombstones", ErrLimit))
+	}
 }
 
 // refused takes a DISCO_ERROR under the subscription's corr, or a RESULT that

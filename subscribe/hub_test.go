@@ -665,8 +665,10 @@ func TestF56F57CancelRaces(t *testing.T) {
 						acknowledged = acknowledged || typ == disco.TypeResult
 					}
 				}
-				go s.Cancel()
+				var twice sync.WaitGroup
+				twice.Go(s.Cancel)
 				s.Cancel()
+				twice.Wait()
 				for x := o.Next(); x != nil; x = o.Next() {
 					var typ disco.Type
 					if b, typ, _ = x.AppendFrame(b[:0], record.Page{MaxRecords: 3}, cursor); typ == disco.TypeUpdate || typ == disco.TypeResult && acknowledged {

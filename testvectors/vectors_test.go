@@ -1,9 +1,13 @@
 package testvectors
 
 import (
-	"bytes"
 	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -54,6 +58,9 @@ func TestPayloads(t *testing.T) {
 			t.Errorf("%s: offset %d beyond %d octets", v.Name, *e.Offset, len(v.Octets))
 		}
 	}
+	if len(s.Payloads) < 250 {
+		t.Errorf("%d payloads", len(s.Payloads))
+	}
 	// The clauses that a payload alone can show.
 	for _, sec := range []string{"4.1", "4.2", "5", "5.1", "5.3", "5.4", "6.1", "6.2", "7.1", "7.2", "7.3", "9"} {
 		if !sections[sec] {
@@ -92,63 +99,113 @@ func TestPayloadsDoNotContradict(t *testing.T) {
 	}
 }
 
-func TestSealed(t *testing.T) {
-	s := load(t)
-	if len(s.Keys) == 0 || len(s.Frames) == 0 || len(s.Headers) == 0 || len(s.Handles) == 0 {
-		t.Fatal("a kind of sealed vector is missing")
+// Every rule is broken under every frame type that it can be broken under, and
+// at every level of a payload where it applies.
+//
+// Covers: DISC-4.1-06, DISC-4.1-07, DISC-4.1-08, DISC-4.1-11, DISC-4.2-02, DISC-4.2-03, A1
+func TestRulesCovered(t *testing.T) {
+	type place struct {
+		rule  string
+		where any // a frame type, or a level
 	}
-	for _, v := range s.Keys {
-		if len(v.Key) != 32 || len(v.IV) != 12 || len(v.Master) != 32 {
-			t.Errorf("%s: key %d, iv %d, master %d octets", v.Name, len(v.Key), len(v.IV), len(v.Master))
+	seen := map[place]int{}
+	for _, v := range load(t).Payloads {
+		e := v.Expect
+		if e.OK || e.Rule == "" {
+			continue
+		}
+		seen[place{e.Rule, v.FrameType}]++
+		if e.Path != nil {
+			seen[place{e.Rule, level(*e.Path)}]++
 		}
 	}
-	for _, v := range s.Frames {
-		if len(v.Frame) != 36+len(v.Plaintext)+16 {
-			t.Errorf("%s: %d octets for a plaintext of %d", v.Name, len(v.Frame), len(v.Plaintext))
-		}
-		if string(v.Frame[:4]) != "NPAM" {
-			t.Errorf("%s: magic %q", v.Name, v.Frame[:4])
-		}
-	}
-	for _, v := range s.Headers {
-		if len(v.Frame) != 36 {
-			t.Errorf("%s: %d octets", v.Name, len(v.Frame))
+	need := func(where any, rules string) {
+		t.Helper()
+		for rule := range strings.FieldsSeq(rules) {
+			if seen[place{rule, where}] == 0 {
+				t.Errorf("no payload breaks %q at %v", rule, where)
+			}
 		}
 	}
-	v1, _ := s.Payload("V1")
-	if !bytes.Equal(v1.Octets, s.Frames[0].Plaintext) {
-		t.Errorf("%s is not V1 sealed", s.Frames[0].Name)
+	for typ := uint16(0x100); typ <= 0x106; typ++ {
+		need(typ, "truncated trailing not-a-map shortest-form key-order duplicate-key indefinite utf8 float-form simple-value depth key-type negative-key missing wrong-type range empty kind-mismatch")
 	}
+	need(uint16(0x100), "limit")
+	need(uint16(0x101), "limit record-kind")
+	need(uint16(0x104), "limit")
+	encoding := "truncated shortest-form key-order duplicate-key indefinite utf8 float-form "
+	need("payload", encoding+"trailing not-a-map limit key-type negative-key missing wrong-type range empty kind-mismatch")
+	need("record", encoding+"key-type negative-key missing wrong-type range empty record-kind")
+	need("body", encoding+"key-type negative-key missing wrong-type range empty")
+	need("ignored", encoding+"simple-value depth wrong-type")
 }
 
-// Covers: DISC-11-02
-func TestExchanges(t *testing.T) {
-	s := load(t)
-	var codes []byte
-	for _, x := range s.Exchanges {
-		if x.Title == "" || x.Section == "" || len(x.Rows) == 0 || x.Source == "" || len(x.Steps) < 2 {
-			t.Errorf("%s: a title, section, row, source and steps are required", x.Name)
-		}
-		for i, st := range x.Steps {
-			forms := 0
-			for _, has := range []bool{st.Set != nil, st.Change != nil, st.From != ""} {
-				if has {
-					forms++
-				}
-			}
-			if forms != 1 {
-				t.Errorf("%s: step %d has %d forms, want one", x.Name, i, forms)
-			}
-			if st.From != "" && st.From != "requester" && st.From != "responder" || (st.From == "") != (len(st.Payload) == 0) {
-				t.Errorf("%s: step %d: from %q, payload of %d octets", x.Name, i, st.From, len(st.Payload))
-			}
-			if st.FrameType == 0x102 {
-				codes = append(codes, st.Payload[len(st.Payload)-1])
+// level says which map the path leads into: the payload's, a record's, a
+// body's, or a value that nobody reads.
+func level(path string) string {
+	switch {
+	case regexp.MustCompile(`(^|[.])[0-9]`).MatchString(path):
+		return "ignored"
+	case regexp.MustCompile(`\][.]body`).MatchString(path):
+		return "body"
+	case regexp.MustCompile(`^(records|added)\[`).MatchString(path):
+		return "record"
+	}
+	return "payload"
+}
+
+// What a vector names is a row or a label of the ledger.
+func TestRowsExist(t *testing.T) {
+	b, err := os.ReadFile("requirements.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ledger struct {
+		Rows   []struct{ ID string }
+		Labels []string
+	}
+	if err := json.Unmarshal(b, &ledger); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, r := range ledger.Rows {
+		known[r.ID] = true
+	}
+	for _, l := range ledger.Labels {
+		known[l] = true
+	}
+	n := 0
+	check := func(name string, rows []string) {
+		for _, row := range rows {
+			if n++; !known[row] {
+				t.Errorf("%s: the ledger has no %s", name, row)
 			}
 		}
 	}
-	if want := []byte{1, 2, 3, 4, 5, 6, 7}; !bytes.Equal(codes, want) {
-		t.Errorf("error codes provoked: %v, want %v", codes, want)
+	s := load(t)
+	for _, v := range s.Payloads {
+		check(v.Name, v.Rows)
+	}
+	for _, v := range s.Encodings {
+		check(v.Name, v.Rows)
+	}
+	for _, v := range s.Keys {
+		check(v.Name, v.Rows)
+	}
+	for _, v := range s.Frames {
+		check(v.Name, v.Rows)
+	}
+	for _, v := range s.Refused {
+		check(v.Name, v.Rows)
+	}
+	for _, v := range s.Plaintexts {
+		check(v.Name, v.Rows)
+	}
+	for _, v := range s.Exchanges {
+		check(v.Name, v.Rows)
+	}
+	if n < 1000 {
+		t.Errorf("%d rows named", n)
 	}
 }
 
@@ -181,51 +238,70 @@ func TestSamples(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, in string }{
-		{"another format", `{"format":"x/1","suite":"s","source":"s","vectors":[]}`},
-		{"no source", `{"format":"npamp-disc-vectors/1","suite":"s","vectors":[]}`},
-		{"an unknown field", `{"format":"npamp-disc-vectors/1","suite":"s","source":"s","vectors":[{"name":"a","colour":1}]}`},
-		{"upper-case hex", `{"format":"npamp-disc-vectors/1","suite":"s","source":"s","vectors":[{"name":"a","octets":"AA"}]}`},
-		{"half an octet", `{"format":"npamp-disc-vectors/1","suite":"s","source":"s","vectors":[{"name":"a","octets":"a"}]}`},
-		{"a name twice", `{"format":"npamp-disc-vectors/1","suite":"s","source":"s","vectors":[{"name":"a"},{"name":"a"}]}`},
-		{"no name", `{"format":"npamp-disc-vectors/1","suite":"s","source":"s","vectors":[{}]}`},
+		{"another format", `{"format":"x/1","suite":"s","method":"hand","source":"s","vectors":[]}`},
+		{"no source", `{"format":"npamp-disc-vectors/1","suite":"s","method":"hand","vectors":[]}`},
+		{"another method", `{"format":"npamp-disc-vectors/1","suite":"s","method":"printed","source":"s","vectors":[]}`},
+		{"an unknown field", `{"format":"npamp-disc-vectors/1","suite":"s","method":"hand","source":"s","vectors":[{"name":"a","colour":1}]}`},
+		{"upper-case hex", `{"format":"npamp-disc-vectors/1","suite":"s","method":"hand","source":"s","vectors":[{"name":"a","octets":"AA"}]}`},
+		{"half an octet", `{"format":"npamp-disc-vectors/1","suite":"s","method":"hand","source":"s","vectors":[{"name":"a","octets":"a"}]}`},
+		{"a name twice", `{"format":"npamp-disc-vectors/1","suite":"s","method":"hand","source":"s","vectors":[{"name":"a"},{"name":"a"}]}`},
+		{"no name", `{"format":"npamp-disc-vectors/1","suite":"s","method":"hand","source":"s","vectors":[{}]}`},
 	} {
-		if err := new(Set).addPayloads([]byte(tt.in), map[string]bool{}); err == nil {
+		if err := new(Set).add("payload/a.json", []byte(tt.in), map[string]bool{}); err == nil {
 			t.Errorf("%s: accepted", tt.name)
 		}
 	}
 }
 
-// The schema names the fields that the loader knows, no more and no fewer.
-func TestSchemaMatchesLoader(t *testing.T) {
-	b, err := files.ReadFile("data/schema/payload.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema struct {
-		Defs struct {
-			Vector, Accepted, Refused struct{ Properties map[string]json.RawMessage }
-		} `json:"$defs"`
-	}
-	if err := json.Unmarshal(b, &schema); err != nil {
-		t.Fatal(err)
-	}
-	fill := func(props map[string]json.RawMessage, v any) {
-		t.Helper()
-		for name := range props {
-			obj := []byte(`{"` + name + `":null}`)
-			d := json.NewDecoder(bytes.NewReader(obj))
-			d.DisallowUnknownFields()
-			if err := d.Decode(v); err != nil {
-				t.Errorf("the loader does not know %q: %v", name, err)
-			}
+// The schemas name the fields that the loader knows, no more and no fewer.
+func TestSchemasMatchLoader(t *testing.T) {
+	for _, tt := range []struct {
+		schema, def string
+		value       any
+	}{
+		{"payload", "vector", Payload{}},
+		{"encode", "vector", Encoding{}},
+		{"sealed", "key", Key{}},
+		{"sealed", "frame", Frame{}},
+		{"sealed", "refused", Refused{}},
+		{"sealed", "plaintext", Plaintext{}},
+		{"sealed", "header", Header{}},
+		{"sealed", "handle", Handle{}},
+		{"exchange", "exchange", Exchange{}},
+	} {
+		if got, want := fieldNames(t, tt.value), propertyNames(t, tt.schema, tt.def); !slices.Equal(got, want) {
+			t.Errorf("%s: the loader has %v, the schema %v", tt.def, got, want)
 		}
 	}
-	fill(schema.Defs.Vector.Properties, new(Payload))
-	fill(schema.Defs.Accepted.Properties, new(Expect))
-	fill(schema.Defs.Refused.Properties, new(Expect))
-	if len(schema.Defs.Vector.Properties) != 11 || len(schema.Defs.Accepted.Properties)+len(schema.Defs.Refused.Properties) != 3+7 {
-		t.Error("the schema and the loader have a different number of fields")
+	expect := slices.Concat(propertyNames(t, "payload", "accepted"), propertyNames(t, "payload", "refused"))
+	slices.Sort(expect)
+	if got, want := fieldNames(t, Expect{}), slices.Compact(expect); !slices.Equal(got, want) {
+		t.Errorf("expect: the loader has %v, the schema %v", got, want)
 	}
+	step := slices.Concat(propertyNames(t, "exchange", "set"), propertyNames(t, "exchange", "change"), propertyNames(t, "exchange", "frame"), propertyNames(t, "exchange", "silence"))
+	slices.Sort(step)
+	if got, want := fieldNames(t, Step{}), slices.Compact(step); !slices.Equal(got, want) {
+		t.Errorf("step: the loader has %v, the schema %v", got, want)
+	}
+}
+
+func fieldNames(t *testing.T, v any) (names []string) {
+	t.Helper()
+	typ := reflect.TypeOf(v)
+	for i := range typ.NumField() {
+		if name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ","); name != "-" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func propertyNames(t *testing.T, schema, def string) []string {
+	t.Helper()
+	s := readJSON(t, "data/schema/"+schema+".schema.json").(map[string]any)
+	props := s["$defs"].(map[string]any)[def].(map[string]any)["properties"].(map[string]any)
+	return slices.Sorted(maps.Keys(props))
 }
 
 // What is loaded marshals to what the file holds.
@@ -247,7 +323,7 @@ func TestPayloadsMarshal(t *testing.T) {
 		if err := json.Unmarshal(b, &again); err != nil {
 			t.Fatal(err)
 		}
-		again.Suite, again.Source = v.Suite, v.Source
+		again.Origin = v.Origin
 		if a, b := mustJSON(t, again), mustJSON(t, v); a != b {
 			t.Errorf("%s: %s\nbecame %s", v.Name, b, a)
 		}

@@ -1,6 +1,10 @@
 package channel
 
-import "time"
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
 
 // Limits bounds what one peer can make us hold, do or send, and what we ask of
 // it. A zero field means its default; a negative one switches the bound off
@@ -49,7 +53,8 @@ type Limits struct {
 	SnapshotTTL  time.Duration
 	// MaxPageRecords and MaxPageLen bound a page we send, in records and octets
 	// of records; MaxFrameLen is the hard cap of any payload we send, and so of
-	// a record that can be represented. Default 1024, 256 KiB and 1 MiB.
+	// a record that can be represented. Default 1024, 256 KiB and 1 MiB;
+	// MaxFrameLen is at least 512.
 	MaxPageRecords, MaxPageLen, MaxFrameLen int
 	// UncorrelatedErrors is how many DISCO_ERRORs without a corr we send a
 	// second, for requests whose corr cannot be read [C4]. Default 1; negative:
@@ -94,6 +99,26 @@ type Limits struct {
 	// Announced records are refused first, then a listing fails with ErrLimit,
 	// then a subscription ends. Default 256 MiB; negative: off.
 	MaxPeerMemory int
+}
+
+// check refuses what no default stands for.
+func (l Limits) check() error {
+	v := reflect.ValueOf(l)
+	for i := range v.NumField() {
+		f, name := v.Field(i), v.Type().Field(i).Name
+		if f.CanInt() && f.Int() >= 0 || f.CanFloat() && f.Float() >= 0 {
+			continue
+		}
+		switch name {
+		case "QueryRate", "PageRate", "StallTimeout", "UncorrelatedErrors", "RequestTimeout", "MaxRestarts", "MaxPeerMemory":
+		default:
+			return fmt.Errorf("channel: Limits.%s is negative", name)
+		}
+	}
+	if l.MaxFrameLen < 2*resultOverhead {
+		return fmt.Errorf("channel: Limits.MaxFrameLen is less than %d", 2*resultOverhead)
+	}
+	return nil
 }
 
 // def sets *v to d where it is zero.

@@ -76,7 +76,8 @@ type exchange interface {
 }
 
 // New starts a peer on a transport, which it owns from then on. The error is
-// that of Transport.Start.
+// that of Transport.Start, or names a field of Limits that is out of range: then
+// the transport is as it was.
 func New(tr frame.Transport, cfg Config) (*Peer, error) {
 	p := &Peer{
 		tr:        tr,
@@ -88,6 +89,9 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 		subs:      make(map[disco.Corr]*subscription),
 		own:       make(map[disco.Corr]exchange),
 		stale:     make(map[*Subscription]struct{}),
+	}
+	if err := p.lim.check(); err != nil {
+		return nil, err
 	}
 	p.opts = disco.Options{
 		Generation:       p.info.Generation,
@@ -101,7 +105,9 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 	p.cursors = cursors{max: p.lim.MaxSnapshots, ttl: p.lim.SnapshotTTL}
 	p.queries = newBucket(p.lim.QueryRate, p.lim.QueryBurst)
 	p.pages = newBucket(p.lim.PageRate, p.lim.PageBurst)
-	p.corrless = newBucket(max(p.lim.UncorrelatedErrors, 0), max(p.lim.UncorrelatedErrors, 0))
+	if r := p.lim.UncorrelatedErrors; r > 0 {
+		p.corrless = newBucket(r, max(r, 1))
+	}
 	p.faults = newBucket(2, 10)
 	p.cache = record.NewCache(record.CacheLimits{
 		MaxRecords:    p.lim.MaxCacheRecords,

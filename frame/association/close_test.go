@@ -171,14 +171,15 @@ func TestCrossingClose(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- a.Close() }()
 		r.want("our CLOSE", onControl, frame.TypeClose, "")
-		r.mustFire(shot{ch: onControl, typ: frame.TypeClose}, shot{ch: onDiscovery, typ: 0x101, payload: "after CLOSE"})
+		r.mustFire(shot{ch: onControl, typ: frame.TypeClose}, shot{ch: onDiscovery, typ: 0x101, payload: "after CLOSE"},
+			shot{ch: onDiscovery, typ: frame.TypeKeyUpdate, payload: epochMarker(1)})
 		r.want("each is acknowledged", onControl, frame.TypeCloseAck, "")
 		r.mustFire(shot{ch: onControl, typ: frame.TypeCloseAck})
 		r.wantEnd("both are")
 		if err := <-done; err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if s := a.Stats(); s.AfterClose != 1 {
+		if s := a.Stats(); s.AfterClose != 2 || s.KeyUpdatesIn != 0 {
 			t.Errorf("stats %+v", s)
 		}
 	})
@@ -473,6 +474,52 @@ func TestTransports(t *testing.T) {
 	})
 }
 
+// A counter endpoint counts how often it is asked.
+type asked struct {
+	user
+	appends int
+}
+
+func (u *asked) Append(b []byte) ([]byte, frame.Type, bool) {
+	u.mu.Lock()
+	u.appends++
+	u.mu.Unlock()
+	return u.user.Append(b)
+}
+
+// Covers: CORE-5-05
+func TestAppendOnlyAfterWake(t *testing.T) {
+	bubble(t, func(t *testing.T, g *generation, client bool) {
+		a, r := withRogue(t, g, client, nil)
+		u := &asked{user: *newUser()}
+		u.t, _ = a.Transport(onDiscovery)
+		if err := u.t.Start(u); err != nil {
+			t.Fatal(err)
+		}
+		want := func(why string, n int) {
+			t.Helper()
+			synctest.Wait()
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			if u.appends != n {
+				t.Errorf("%s: asked %d times, want %d", why, u.appends, n)
+			}
+			u.appends = 0
+		}
+		want("Start", 1)
+		for range 3 {
+			r.wantAlive("PONGs are no reason to ask")
+		}
+		want("without a Wake", 0)
+		u.send(message{0x101, "a"}, message{0x101, "b"})
+		r.want("a", onDiscovery, 0x101, "a")
+		if h, plain, err := r.next(); err != nil || plain != "b" {
+			t.Fatal(h, err)
+		}
+		want("until there is nothing", 3)
+	})
+}
+
 // Covers: CORE-g3-04
 func TestCloseBeforeStart(t *testing.T) {
 	rows(t, func(t *testing.T, g *generation) {
@@ -489,41 +536,97 @@ func TestCloseBeforeStart(t *testing.T) {
 
 // Covers: CORE-g3-03, C50
 func TestLastFrameArrives(t *testing.T) {
-	// Over TCP, with the closing side's buffers full of what it will not read: the
-	// last frame must not be lost to a reset.
+	// Over TCP, with much under way in both directions: closing a socket that still
+	// has something to read resets the connection, and the last frame, which the
+	// peer has not read yet, must not be lost to that.
 	rows(t, func(t *testing.T, g *generation) {
 		for _, how := range []string{"Abort", "Close"} {
 			for range 5 {
-				c, s := tlsPair(t, clientConfig(g.number), serverConfig(g.number))
+				cc, sc := clientConfig(g.number), serverConfig(g.number)
+				cc.NoFlowControl, sc.NoFlowControl = true, true
+				c, s := tlsPair(t, cc, sc)
 				cu, su := start(t, c), start(t, s)
-				su.send(message{0x101, "hello"})
-				cu.want(t, "a frame", message{0x101, "hello"})
-				seen := make(chan struct{}, 1)
+				release, seen := make(chan struct{}), make(chan struct{}, 1)
+				cu.hook = func(frame.Frame) { <-release }
 				su.hook = func(frame.Frame) {
 					select {
 					case seen <- struct{}{}:
-						if how == "Abort" {
-							su.t.Abort(frame.CodeUnknownCriticalTLV, ErrFrame)
-						}
 					default:
 					}
 				}
-				cu.send(repeat(40, message{0x100, strings.Repeat("q", 20_000)})...)
+				su.send(repeat(400, message{0x101, strings.Repeat("r", 20_000)})...)
+				cu.send(repeat(2000, message{0x100, strings.Repeat("q", 20_000)})...)
 				<-seen
-				if how == "Close" {
-					if err := s.Close(); err != nil {
-						t.Errorf("Close: %v", err)
-					}
-					wantCause(t, c, io.EOF)
-					continue
+				done := make(chan struct{})
+				if how == "Abort" {
+					su.t.Abort(frame.CodeUnknownCriticalTLV, ErrFrame)
+					close(done)
+				} else {
+					go func() { s.Close(); close(done) }()
 				}
-				wantCause(t, s, ErrFrame)
+				close(release)
+				<-done
 				err := c.Wait()
 				var pe *PeerError
-				if g.number == 3 && (!errors.As(err, &pe) || pe.Code != frame.CodeUnknownCriticalTLV) {
-					t.Errorf("client ended with %v", err)
+				switch {
+				case how == "Close":
+					if err != io.EOF {
+						t.Errorf("client ended with %v", err)
+					}
+					wantCause(t, s, ErrClosed)
+				case g.number == 3:
+					if !errors.As(err, &pe) || pe.Code != frame.CodeUnknownCriticalTLV {
+						t.Errorf("client ended with %v", err)
+					}
+					wantCause(t, s, ErrFrame)
 				}
 			}
+		}
+	})
+}
+
+// Covers: CORE-g3-04
+func TestCloseNotNeededAnyMore(t *testing.T) {
+	// The peer's CLOSE comes before ours could go out.
+	synctest.Test(t, func(t *testing.T) {
+		a, r := withRogue(t, &generation3, true, nil)
+		u := start(t, a)
+		u.send(message{0x101, "stuck"})
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- a.Close() }()
+		synctest.Wait()
+		r.mustFire(shot{ch: onControl, typ: frame.TypeClose})
+		synctest.Wait()
+		r.want("what was stuck", onDiscovery, 0x101, "stuck")
+		r.want("acknowledged, and nothing else", onControl, frame.TypeCloseAck, "")
+		r.wantEnd("the end")
+		if err := <-done; err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// Covers: CORE-g3-04
+func TestNothingAfterClose(t *testing.T) {
+	// PONGs that waited for the peer's window stay unsent when it opens.
+	synctest.Test(t, func(t *testing.T) {
+		a, r := withRogue(t, &generation3, false, func(c *Config) { c.MaxSend = 2 << 20 })
+		u := start(t, a)
+		fill := strings.Repeat("f", 1<<20-frame.TagLen)
+		u.send(message{0x101, fill})
+		r.want("fills the window", onDiscovery, 0x101, fill)
+		r.mustFire(shot{ch: onDiscovery, typ: frame.TypePing})
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- a.Close() }()
+		r.want("CLOSE", onControl, frame.TypeClose, "")
+		r.mustFire(shot{ch: onControl, typ: frame.TypeFlowUpdate, payload: limitBody(1 << 30)})
+		synctest.Wait()
+		r.mustFire(shot{ch: onControl, typ: frame.TypeCloseAck})
+		r.wantEnd("nothing in between")
+		if err := <-done; err != nil {
+			t.Errorf("Close: %v", err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/npamp/disco/frame"
@@ -287,6 +288,29 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// A memListener accepts what it is given.
+type memListener struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *memListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *memListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+
 // Covers: C-limits
 func TestListener(t *testing.T) {
 	t.Run("handshakes at once", func(t *testing.T) {
@@ -361,6 +385,32 @@ func TestListener(t *testing.T) {
 			t.Error("the connection is still there")
 		}
 	})
+	t.Run("nobody accepts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ln := &memListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+			c, err := serverConfig().resolve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc, err := c.serverTLS()
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := serve(ln, c, tc)
+			p, q := net.Pipe()
+			ln.conns <- q
+			a, err := Client(t.Context(), tls.Client(p, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"n-pamp/3"}}), clientConfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			start(t, a)
+			synctest.Wait() // the server's side waits to be accepted
+			if err := l.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			wantCause(t, a, io.EOF)
+		})
+	})
 	t.Run("close", func(t *testing.T) {
 		l, err := Listen("127.0.0.1:0", serverConfig())
 		if err != nil {
@@ -371,11 +421,6 @@ func TestListener(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		c, err := Dial(t.Context(), l.Addr().String(), clientConfig()) // one that nobody accepts
-		if err != nil {
-			t.Fatal(err)
-		}
-		u := start(t, c)
 		waiting := make(chan error)
 		l2, err := Listen("127.0.0.1:0", serverConfig())
 		if err != nil {
@@ -396,7 +441,6 @@ func TestListener(t *testing.T) {
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("Close took %v", d)
 		}
-		<-u.closed
 		if err := l.Close(); err != nil {
 			t.Errorf("second Close: %v", err)
 		}

@@ -121,6 +121,16 @@ func TestFlowControlReceiving(t *testing.T) {
 			}
 		})
 	})
+	t.Run("granted at exactly half", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a, r := withRogue(t, &generation3, true, nil)
+			start(t, a)
+			for range 8 {
+				r.mustFire(shot{ch: onDiscovery, typ: 0x101, payload: page})
+			}
+			r.want("half is used", onControl, frame.TypeFlowUpdate, limitBody(initialWindow+grantWindow))
+		})
+	})
 	t.Run("exceeded", func(t *testing.T) {
 		bubble(t, func(t *testing.T, g *generation, client bool) {
 			a, r := withRogue(t, g, client, nil)

@@ -609,6 +609,34 @@ func TestHandshakeTimeout(t *testing.T) {
 	})
 }
 
+// Covers: CORE-g3-02
+func TestCancelledAtTheLastMoment(t *testing.T) {
+	// What was cancelled before stop is not handed out, whatever the handshake did.
+	synctest.Test(t, func(t *testing.T) {
+		p, q := net.Pipe()
+		defer q.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		stop, err := bound(ctx, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		synctest.Wait()
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Errorf("stop: %v", err)
+		}
+		stop, err = bound(t.Context(), p)
+		if err != nil || stop() != nil || stop() != nil {
+			t.Errorf("%v", err)
+		}
+		go q.Write([]byte("x"))
+		time.Sleep(time.Hour)
+		if _, err := p.Read(make([]byte, 1)); err != nil {
+			t.Errorf("the deadline stays: %v", err)
+		}
+	})
+}
+
 // A meddler changes CLIENT_HELLO on its way.
 type meddler struct {
 	net.Conn

@@ -48,6 +48,11 @@ func Listen(addr string, cfg *Config) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("association: %w", err)
 	}
+	return serve(ln, c, t), nil
+}
+
+// serve returns the listener on ln.
+func serve(ln net.Listener, c *config, t *tls.Config) *Listener {
 	l := &Listener{
 		ln:    ln,
 		cfg:   c,
@@ -58,7 +63,7 @@ func Listen(addr string, cfg *Config) (*Listener, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.running.Add(1)
 	go l.run()
-	return l, nil
+	return l
 }
 
 // Addr returns the address listened on.
@@ -119,12 +124,12 @@ func (l *Listener) run() {
 		}
 		pause = 0
 		l.running.Add(1)
-		go l.serve(conn)
+		go l.handshake(conn)
 	}
 }
 
-// serve does one handshake and hands the association out.
-func (l *Listener) serve(conn net.Conn) {
+// handshake does one handshake and hands the association out.
+func (l *Listener) handshake(conn net.Conn) {
 	defer l.running.Done()
 	defer func() { <-l.slots }()
 	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.HandshakeTimeout)

@@ -188,6 +188,9 @@ func TestKeepAlive(t *testing.T) {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
+			if c.pings.timer.Stop() {
+				t.Error("the timer goes on after Close")
+			}
 		})
 	})
 }

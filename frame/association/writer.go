@@ -26,7 +26,6 @@ type outbound struct {
 	heldTyp frame.Type
 	closed  bool // CLOSE is in the batch or was sent
 	done    bool // nothing more will be sent
-	broken  bool // a write failed: what the peer has of the stream may end anywhere
 }
 
 // An order is something for the writer to do, besides asking the endpoints.
@@ -77,7 +76,7 @@ func (a *Association) write() {
 		}
 		a.rest()
 	}
-	if a.lingers.Load() && !w.broken {
+	if a.lingers.Load() {
 		if c, ok := a.conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 			timer := time.NewTimer(lingerTimeout)
 			select {
@@ -117,7 +116,6 @@ func (a *Association) flush() error {
 		a.conn.SetWriteDeadline(time.Now().Add(a.cfg.WriteTimeout))
 	}
 	if _, err := a.conn.Write(w.buf); err != nil {
-		w.broken = true
 		return err
 	}
 	w.buf = w.buf[:0]

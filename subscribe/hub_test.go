@@ -765,3 +765,38 @@ func TestChangesRaceWithSubscribe(t *testing.T) {
 		}
 	}
 }
+
+// What a snapshot keeps is counted as long as it is to be sent, and no longer.
+func TestMemoryOfSnapshots(t *testing.T) {
+	set := newSet()
+	update(t, set, func(tx *record.Tx) {
+		for i := range 10 {
+			tx.Put(tool(t, record.ID(fmt.Sprint("t", i)), fmt.Sprint("tool.", i), 1))
+		}
+	})
+	h := NewHub(set)
+	defer h.Close()
+	o := NewOutbox(func() {})
+	page := record.Page{MaxRecords: 4}
+	cursor := func(*record.Snapshot, record.Position) disco.Cursor { return "c" }
+	sent := h.Subscribe(o, "sent", record.Filter{}, Options{})
+	for range 3 {
+		sent.AppendFrame(nil, page, cursor)
+	}
+	h.Subscribe(o, "half", record.Filter{}, Options{}).AppendFrame(nil, page, cursor)
+	gone := h.Subscribe(o, "gone", record.Filter{}, Options{})
+	idle := o.Memory()
+	update(t, set, func(tx *record.Tx) { tx.Put(tool(t, "t0", "changed", 1)) })
+	sent.AppendFrame(nil, page, cursor) // its UPDATE, so that no queue of it is counted
+	if n := o.Memory(); n <= idle {
+		t.Errorf("%d octets with two snapshots that the set has left behind, %d before", n, idle)
+	}
+	gone.Cancel()
+	if o.paging != 1 {
+		t.Errorf("paging = %d, want 1", o.paging)
+	}
+	o.Close()
+	if n := o.Memory(); n != 0 || o.paging != 0 {
+		t.Errorf("after Close: %d octets, paging = %d", n, o.paging)
+	}
+}

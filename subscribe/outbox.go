@@ -16,6 +16,7 @@ type Outbox struct {
 	called bool          // wake was called, and Next has not returned nil since
 	all    *Subscription // every subscription that is not cancelled, by later and earlier
 	held   int           // octets that they keep
+	paging int           // how many of all have a snapshot to send
 }
 
 // NewOutbox returns an empty outbox. wake is called when there is something new
@@ -59,9 +60,11 @@ func (o *Outbox) Memory() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := o.held
-	for s := o.all; s != nil; s = s.later {
+	left := o.paging // newest first, so they are found soon
+	for s := o.all; s != nil && left > 0; s = s.later {
 		if s.pages != nil {
 			n += s.pages.snapshot.Held()
+			left--
 		}
 	}
 	return n
@@ -77,7 +80,7 @@ func (o *Outbox) Close() {
 		if s == nil {
 			s = o.first // cancelled already, but not acknowledged
 		}
-		s.unacknowledged, s.pages = false, nil
+		s.unacknowledged = false
 		o.pull(s)
 		o.mu.Unlock()
 		s.Cancel()
@@ -93,12 +96,16 @@ func (o *Outbox) add(s *Subscription) bool {
 		s.later.earlier = s
 	}
 	o.all = s
+	o.paging++
 	o.charge(s, subscriptionLen+len(s.corr))
 	return o.push(s)
 }
 
 // forget takes a cancelled one out. o.mu is held, as in all below.
 func (o *Outbox) forget(s *Subscription) {
+	if s.pages != nil {
+		o.paging--
+	}
 	if s.earlier != nil {
 		s.earlier.later = s.later
 	} else {

@@ -198,6 +198,9 @@ func (s *Subscription) appendResult(b []byte, page record.Page, cursor CursorFun
 	s.unacknowledged = false
 	if s.pages.pos = next; last {
 		s.pages = nil
+		if !s.cancelled {
+			s.box.paging--
+		}
 	}
 	return b, disco.TypeResult
 }

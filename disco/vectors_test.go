@@ -3,9 +3,14 @@ package disco
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/npamp/disco/testvectors"
 )
 
 // A vector is one payload of the requirement ledger's golden table, copied by
@@ -168,5 +173,132 @@ func checkRefusal(t *testing.T, v vector, err error) {
 	got := vector{v.name, e.Type, v.octets, e.Code, e.Corr.String(), e.Rule, e.Offset, e.Path, e.Section}
 	if got != v || e.HasCorr != (v.corr != "") {
 		t.Errorf("%s:\n got %+v\nwant %+v", v.name, got, v)
+	}
+}
+
+// Every payload vector, whoever composed it, in each generation that it names:
+// the verdict with its code, rule, offset, path, corr and reply, or the decoded
+// form; and what is canonical is appended again octet for octet.
+//
+// Covers: DISC-3-06, DISC-4.1-01, DISC-4.1-02, DISC-4.1-03, DISC-4.1-04, DISC-4.1-05, DISC-4.1-06, DISC-4.1-07, DISC-4.1-08
+// Covers: DISC-4.1-10, DISC-4.1-11, DISC-4.2-01, DISC-4.2-02, DISC-4.2-03, DISC-5-01, DISC-5-02, DISC-5-05, DISC-5-06
+// Covers: DISC-5.1-01, DISC-5.1-03, DISC-5.1-04, DISC-5.2-01, DISC-5.2-02, DISC-5.3-01, DISC-5.3-02, DISC-5.4-01
+// Covers: DISC-6.2-01, DISC-6.2-03, DISC-7.1-04, DISC-7.2-08, DISC-9-01, C2, C4, C9, C10, C11, C12, C19, C25, C27, C28, C29, C40, C43
+func TestPayloadVectors(t *testing.T) {
+	set, err := testvectors.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range set.Payloads {
+		for _, generation := range v.Generations {
+			o := &Options{Generation: generation, Tolerant: v.Tolerant != nil && *v.Tolerant}
+			if err := checkVector(v, o); err != nil {
+				t.Errorf("%s, generation %d: %v", v.Name, generation, err)
+			}
+		}
+	}
+}
+
+func checkVector(v testvectors.Payload, o *Options) error {
+	typ := Type(v.FrameType)
+	got, skipped, err := decode(typ, v.Octets, o)
+	if !v.Expect.OK {
+		return checkRefused(v.Expect, Diagnose(v.Octets, typ, o), err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := sameJSON(got, v.Expect.Message); err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	if err := sameJSON(skipped, v.Expect.Skipped); err != nil {
+		return fmt.Errorf("skipped: %w", err)
+	}
+	again, err := parse(typ, v.Octets, o)
+	if err != nil {
+		return err
+	}
+	if !v.Canonical {
+		return nil
+	}
+	if !bytes.Equal(again, v.Octets) {
+		return fmt.Errorf("appended again\n got %x\nwant %v", again, v.Octets)
+	}
+	out, err := encode(v.Expect.Message)
+	if err != nil || !bytes.Equal(out, v.Octets) {
+		return fmt.Errorf("built and appended: %w\n got %x\nwant %v", err, out, v.Octets)
+	}
+	return nil
+}
+
+func checkRefused(want testvectors.Expect, second *PayloadError, err error) error {
+	var e *PayloadError
+	if !errors.As(err, &e) {
+		return fmt.Errorf("got error %v, want a *PayloadError", err)
+	}
+	if second == nil || e.Code != second.Code || e.Rule != second.Rule || e.Offset != second.Offset {
+		return fmt.Errorf("got %w, and on a second look %v", err, second)
+	}
+	got := testvectors.Expect{Code: uint64(e.Code), Reply: e.Reply(), Rule: e.Rule, Offset: &e.Offset, Path: &e.Path}
+	if e.HasCorr {
+		corr := e.Corr.String()
+		got.Corr = &corr
+	}
+	if want.Rule == "" {
+		got.Rule = ""
+	}
+	if want.Offset == nil {
+		got.Offset = nil
+	}
+	if want.Path == nil {
+		got.Path = nil
+	}
+	if !reflect.DeepEqual(got, want) {
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(want)
+		return fmt.Errorf("%w\n got %s\nwant %s", err, a, b)
+	}
+	return nil
+}
+
+func sameJSON(got any, want json.RawMessage) error {
+	b, err := json.Marshal(got)
+	if err != nil {
+		return err
+	}
+	var x, y any
+	if err := errors.Join(json.Unmarshal(b, &x), json.Unmarshal(want, &y)); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(x, y) {
+		return fmt.Errorf("\n got %s\nwant %s", b, want)
+	}
+	return nil
+}
+
+// What may be sent is appended as the vectors say, whatever the order in which
+// it was given; what may not is refused. Where Go's types cannot even say it,
+// there is nothing to refuse.
+//
+// Covers: DISC-3-03, DISC-3-05, DISC-4.1-03, DISC-4.1-04, DISC-4.1-09, DISC-4.2-03, DISC-4.2-07, DISC-5-02, DISC-5.3-02, DISC-5.4-01, DISC-6.2-03, DISC-7.2-08
+func TestEncodeVectors(t *testing.T) {
+	set, err := testvectors.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, v := range set.Encodings {
+		got, err := encode(v.Message)
+		switch {
+		case v.Expect.OK && (err != nil || !bytes.Equal(got, v.Expect.Octets)):
+			t.Errorf("%s: %v\n got %x\nwant %v", v.Name, err, got, v.Expect.Octets)
+		case !v.Expect.OK && err == nil:
+			t.Errorf("%s: appended as %x", v.Name, got)
+		case !v.Expect.OK && !errors.Is(err, errInexpressible):
+			refused++
+		}
+	}
+	if refused < 25 {
+		t.Errorf("only %d messages came as far as being refused", refused)
 	}
 }

@@ -38,28 +38,29 @@ type Association struct {
 	flow  window
 	pings pings
 
-	state      atomic.Int32  // a state; written under mu
-	closeSent  atomic.Bool   // our CLOSE was sealed
+	state      atomic.Int32  // see below; written under mu
+	closeSent  atomic.Bool   // our CLOSE goes out, or has; written under mu
 	lingers    atomic.Bool   // the reader empties the stream until the peer closes it
 	generation atomic.Uint64 // of the root that we open under; written by the reader
 	answering  atomic.Int32  // REKEMs that wait for the writer
-	mu         sync.Mutex
-	launched   bool
-	cause      error       // the first one; what Wait returns
-	last       frame.Type  // ERROR, CLOSE or CLOSE_ACK, the last frame to go out; 0 for none
-	lastOn     *channel    // where it goes
-	lastBody   []byte      //
-	acked      bool        // our CLOSE was acknowledged, or need not be
-	hardStop   *time.Timer // closes the stream, whatever is under way
-	queue      []order     // for the writer, in order
-	queued     int         // orders in queue and on the writer's side that are not PONGs
-	pongs      int         // those that are
-	owed       map[ack]int // ACKs that the peer owes us
-	owedTotal  int
-	rekem      *rekem // ours, under way
+
+	mu       sync.Mutex  // guards what follows
+	launched bool        // the goroutines run, or someone does their work
+	cause    error       // the first one; what Wait returns
+	last     frame.Type  // ERROR, CLOSE or CLOSE_ACK, the last frame to go out; 0 for none
+	lastOn   *channel    // where it goes
+	lastBody []byte      // what it says
+	acked    bool        // our CLOSE was acknowledged, or need not be
+	hardStop *time.Timer // closes the stream, whatever is under way
+	queue    []order     // for the writer, in order
+	queued   int         // orders in queue and on the writer's side that are not PONGs
+	pongs    int         // those that are
+	owed     map[ack]int // ACKs that the peer owes us
+	owedSum  int         // how many
+	rekem    *rekem      // ours, under way
 }
 
-// The states of an association that has been started, or not.
+// The states of an association, in the order in which it goes through them.
 const (
 	stateOpen    int32 = iota
 	stateClosing       // Close was called: endpoints are asked for nothing any more

@@ -98,7 +98,6 @@ func TestCloseAnsweredByEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, g *generation, client bool) {
 		a, r := withRogue(t, g, client, nil)
 		start(t, a)
-		r.mustFire(shot{ch: onDiscovery, typ: frame.TypePong})
 		done := make(chan error)
 		go func() { done <- a.Close() }()
 		r.want("CLOSE", onControl, frame.TypeClose, "")

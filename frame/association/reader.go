@@ -72,6 +72,11 @@ func (a *Association) readFailed(err error) {
 		a.fail(frame.CodeUnexpectedMessage, fmt.Errorf("association: %w", err))
 		return
 	}
+	if err == io.EOF {
+		a.mu.Lock()
+		a.acked = true // if we are closing: a peer that ends the stream in order has no more to say
+		a.mu.Unlock()
+	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
@@ -79,11 +84,7 @@ func (a *Association) readFailed(err error) {
 		// All that a server tells a client whose CLIENT_AUTH it refuses, unless it
 		// is of generation 3.
 		err = fmt.Errorf("%w: the server ended the stream before it sent anything: %v", ErrAuthentication, err)
-	case err == io.EOF:
-		a.mu.Lock()
-		a.acked = true // if we are closing: a peer that ends the stream in order has no more to say
-		a.mu.Unlock()
-	default:
+	case err != io.EOF:
 		err = fmt.Errorf("association: read: %w", err)
 	}
 	a.end(err, 0, nil, nil)

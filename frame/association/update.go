@@ -28,8 +28,8 @@ func (a *Association) owe(k ack) {
 		a.owed = make(map[ack]int)
 	}
 	a.owed[k]++
-	a.owedTotal++
-	tooMany := a.owedTotal > maxOutstanding
+	a.owedSum++
+	tooMany := a.owedSum > maxOutstanding
 	a.mu.Unlock()
 	if tooMany {
 		a.end(ErrUnacknowledged, 0, nil, nil)
@@ -46,7 +46,7 @@ func (a *Association) paid(k ack) bool {
 	if a.owed[k] == 0 {
 		return false
 	}
-	a.owedTotal--
+	a.owedSum--
 	if a.owed[k]--; a.owed[k] == 0 {
 		delete(a.owed, k)
 	}

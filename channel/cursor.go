@@ -54,6 +54,36 @@ func (t *cursors) issue(c *chain, pos record.Position, now time.Time) disco.Curs
 	return cur
 }
 
+// issue returns the cursor of a position in a chain, and sees to it that nothing
+// outlives its time, although the peer may be idle from now on. p.mu is held.
+func (p *Peer) issue(c *chain, pos record.Position) disco.Cursor {
+	if !p.expiring {
+		p.expiring = true
+		p.expireIn(p.lim.SnapshotTTL)
+	}
+	return p.cursors.issue(c, pos, time.Now())
+}
+
+func (p *Peer) expireIn(d time.Duration) {
+	if p.expiry == nil {
+		p.expiry = time.AfterFunc(d, p.expire)
+	} else {
+		p.expiry.Reset(d)
+	}
+}
+
+func (p *Peer) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.cursors.expire(now)
+	if len(p.cursors.lru) == 0 || p.life.closing {
+		p.expiring = false
+		return
+	}
+	p.expireIn(p.lim.SnapshotTTL - now.Sub(p.cursors.lru[0].used))
+}
+
 func newCursor() disco.Cursor {
 	var b [cursorLen]byte
 	rand.Read(b[:]) // never fails
@@ -98,9 +128,9 @@ func (t *cursors) touch(c *chain, now time.Time) {
 	}
 }
 
-// expire drops what has not been read for longer than the time to live.
+// expire drops what has not been read for the time to live.
 func (t *cursors) expire(now time.Time) {
-	for len(t.lru) > 0 && now.Sub(t.lru[0].used) > t.ttl {
+	for len(t.lru) > 0 && now.Sub(t.lru[0].used) >= t.ttl {
 		t.drop(t.lru[0])
 	}
 }

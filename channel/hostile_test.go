@@ -187,3 +187,28 @@ func TestForgottenWithdrawalsBeginAnew(t *testing.T) {
 		want(t, "nothing came back", ev.take(), "snapshot t0/0", "reset")
 	})
 }
+
+// A listing that the peer does not go on with is dropped in time, although the
+// peer sends nothing more.
+//
+// Covers: C2, DISC-10-08
+func TestIdleListingsExpire(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{Hub: hub(t, newSet(t, many(5)...)), Limits: Limits{MaxPageRecords: 2}})
+		var first string
+		for range 3 { // begun at 0, 20 and 40 s
+			l.putHex(query, v1)
+			if cur := cursorOf(t, l.take()); first == "" {
+				first = cur
+			}
+			later(20*time.Second - 1)
+		}
+		l.putHex(query, "a3001901000141010650"+first) // read again just in time
+		for left := 3; left >= 0; left-- {            // at 60, 81, 102 and 123 s
+			if n := p.Stats().Snapshots; n != left {
+				t.Errorf("%d listings are left, want %d", n, left)
+			}
+			later(21 * time.Second)
+		}
+	})
+}

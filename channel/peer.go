@@ -45,6 +45,8 @@ type Peer struct {
 	answering                map[disco.Corr]*answer // QUERYs taken and not finished
 	subs                     map[disco.Corr]*subscription
 	cursors                  cursors
+	expiry                   *time.Timer // drops them
+	expiring                 bool        // expiry runs
 	queries, pages, corrless bucket
 
 	faults bucket // how often a fault is logged

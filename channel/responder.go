@@ -114,7 +114,7 @@ func (a *answer) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 	p.mu.Lock()
 	var cur disco.Cursor
 	if !next.Done() {
-		cur = p.cursors.issue(c, next, time.Now())
+		cur = p.issue(c, next)
 	}
 	from := a.pos
 	a.pos = next
@@ -214,7 +214,7 @@ func (p *Peer) snapshotCursor(snap *record.Snapshot, pos record.Position) disco.
 	if s == nil {
 		return newCursor()
 	}
-	return p.cursors.issue(p.cursors.of(snap, s.filter), pos, time.Now())
+	return p.issue(p.cursors.of(snap, s.filter), pos)
 }
 
 // couldFollow reports whether the snapshot of a subscription is faithful.

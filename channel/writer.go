@@ -163,7 +163,7 @@ func (p *Peer) checkStall() {
 
 // timers returns the peer's own timers. p.mu is held.
 func (p *Peer) timers() (ts []*time.Timer) {
-	for _, t := range []*time.Timer{p.stall, p.interval} {
+	for _, t := range []*time.Timer{p.stall, p.interval, p.expiry} {
 		if t != nil {
 			ts = append(ts, t)
 		}

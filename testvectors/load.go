@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed data records
+//go:embed data/payload data/encode data/sealed data/exchange data/schema records
 var files embed.FS
 
 // The formats of the files under data, one to a folder.
@@ -52,7 +52,7 @@ func Load() (*Set, error) {
 	names := make(map[string]bool)
 	err := fs.WalkDir(files, "data", func(name string, d fs.DirEntry, err error) error {
 		folder := path.Base(path.Dir(name))
-		if err != nil || d.IsDir() || folder == "schema" || folder == "corpus" {
+		if err != nil || d.IsDir() || folder == "schema" {
 			return err
 		}
 		b, err := files.ReadFile(name)

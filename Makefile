@@ -4,8 +4,9 @@ GO        ?= go
 GOTESTSUM  = $(GO) run gotest.tools/gotestsum@v1.13.0
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME  ?= 20s
+RATIOS     = ./disco ./record ./subscribe ./channel
 
-.PHONY: run test race conformance fuzz lint build check
+.PHONY: run test race conformance ratios fuzz lint build check
 
 run: ## both ends over a real association: list, watch a change arrive, close
 	@$(GO) run ./cmd/disco-probe demo
@@ -18,6 +19,11 @@ race: ## all tests under the race detector
 
 conformance: ## NPAMP-DISC §11: clauses, rows, tests; fails on a P0 or P1 row without a passing test
 	@$(GO) run ./cmd/disco-conformance
+
+ratios: ## what is fast measured against what it is made of, a JSON line each; fails out of bounds
+	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; status=0; \
+	  NPAMP_RATIOS=1 $(GO) test -v -count=1 -p 1 -run '^TestRatios$$' $(RATIOS) >"$$out" 2>&1 || status=$$?; \
+	  grep '^{' "$$out" || cat "$$out"; exit $$status
 
 build: ## the command
 	$(GO) build -o disco-probe ./cmd/disco-probe

@@ -103,23 +103,46 @@ func heapOf(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
+// smallest returns a payload of 1 MiB: head, an array of as many times each as
+// there is room for, and tail, all in hex.
+func smallest(t testing.TB, head, each, tail string) []byte {
+	n := (1<<20 - len(head)/2 - len(tail)/2) / (len(each) / 2)
+	b := dcbor.AppendArray(unhex(t, head), n)
+	return append(append(b, bytes.Repeat(unhex(t, each), n)...), unhex(t, tail)...)
+}
+
+// hostilePayloads are of 1 MiB, made to have the most of them kept.
+func hostilePayloads(t testing.TB) []struct {
+	name   string
+	typ    Type
+	octets []byte
+} {
+	return []struct {
+		name   string
+		typ    Type
+		octets []byte
+	}{
+		{"smallest records", TypeResult, smallest(t, "a40019010101410102", "a40041780102020004a10000", "03f5")},
+		{"smallest records, the last refused", TypeResult, smallest(t, "a40019010101410102", "a40041780102020004a10000", "03f6")},
+		{"smallest skipped records", TypeResult, smallest(t, "a40019010101410102", "a40041780109020004a0", "03f5")},
+		{"smallest skipped records in ANNOUNCE", TypeAnnounce, smallest(t, "a20019010302", "a40041780109020004a0", "")},
+		{"kinds", TypeQuery, smallest(t, "a30019010001410102", "03", "")},
+		{"an unknown value, refused at its end", TypeQuery, smallest(t, "a30019010001410107", "1801", "")},
+	}
+}
+
 // Covers: DASP-011-01, F05, F07
 func TestHeapBudget(t *testing.T) {
 	if raceEnabled {
 		t.Skip("allocations differ under the race detector")
 	}
-	mib := func(head, each, tail string) []byte {
-		n := (1<<20 - len(head)/2 - len(tail)/2) / (len(each) / 2)
-		b := unhex(t, head)
-		b = dcbor.AppendArray(b, n)
-		return append(append(b, bytes.Repeat(unhex(t, each), n)...), unhex(t, tail)...)
-	}
-	tests := []struct {
+	type test struct {
 		name   string
 		typ    Type
 		octets []byte
 		factor uint64 // octets allocated for each that came, but for 64 KiB
-	}{
+	}
+	tests := []test{
 		{"array of 2^64-1", TypeQuery, unhex(t, "a300190100014101029bffffffffffffffff"), 3},
 		{"array of 2^31-1", TypeQuery, unhex(t, "a300190100014101029a7fffffff"), 3},
 		{"corr of 2^63-1", TypeQuery, unhex(t, "a200190100015b7fffffffffffffff"), 3},
@@ -127,14 +150,12 @@ func TestHeapBudget(t *testing.T) {
 		{"withdrawn of 2^32-1", TypeUpdate, unhex(t, "a300190105014101039affffffff"), 3},
 		{"100,000 levels", TypeQuery, unhex(t, "a30019010001410102"+strings.Repeat("81", 100_000)), 3},
 		{"200 levels in an unknown key", TypeQuery, unhex(t, "a30019010001410107"+strings.Repeat("81", 200)+"00"), 3},
-		{"smallest records", TypeResult, mib("a40019010101410102", "a40041780102020004a10000", "03f5"), 3},
-		{"smallest records, the last refused", TypeResult, mib("a40019010101410102", "a40041780102020004a10000", "03f6"), 3},
-		{"smallest skipped records", TypeResult, mib("a40019010101410102", "a40041780109020004a0", "03f5"), 3},
-		{"smallest skipped records in ANNOUNCE", TypeAnnounce, mib("a20019010302", "a40041780109020004a0", ""), 3},
-		{"kinds", TypeQuery, mib("a30019010001410102", "03", ""), 3},
-		{"an unknown value, refused at its end", TypeQuery, mib("a30019010001410107", "1801", ""), 3},
-		{"smallest withdrawn ids", TypeUpdate, mib("a30019010501410103", "4101", ""), 10},
 	}
+	for _, h := range hostilePayloads(t) {
+		tests = append(tests, test{h.name, h.typ, h.octets, 3})
+	}
+	withdrawn := smallest(t, "a30019010501410103", "4101", "")
+	tests = append(tests, test{"smallest withdrawn ids", TypeUpdate, withdrawn, 10})
 	for _, tt := range tests {
 		for _, tolerant := range []bool{false, true} {
 			o := &Options{Tolerant: tolerant}
@@ -144,7 +165,6 @@ func TestHeapBudget(t *testing.T) {
 			}
 		}
 	}
-	withdrawn := tests[len(tests)-1].octets
 	if got := heapOf(func() { ParseUpdateView(withdrawn, nil) }); got > 1024 {
 		t.Errorf("ParseUpdateView of ids: %d octets allocated", got)
 	}

@@ -63,6 +63,38 @@ func TestRatios(t *testing.T) {
 			t.Errorf("%s: %.2f, bound %v", f.name, ratio, bound)
 		}
 	}
+	reportCounts(t, payload)
+}
+
+// reportCounts reports the figures that no clock measures. TestAllocationBudgets
+// and TestHeapBudget hold them in every run of the tests.
+func reportCounts(t *testing.T, payload []byte) {
+	worst := 0.0
+	for _, h := range hostilePayloads(t) {
+		for _, tolerant := range []bool{false, true} {
+			octets := heapOf(func() { parseOnly(h.typ, h.octets, &Options{Tolerant: tolerant}) })
+			worst = max(worst, float64(octets)/float64(len(h.octets)))
+		}
+	}
+	result := corpusResult(t, 1000)
+	buf := make([]byte, 0, 2*len(payload))
+	for _, f := range []struct {
+		name        string
+		value, most float64
+	}{
+		{"hostile payload of 1 MiB: octets allocated / octets received", worst, 3},
+		{"parse RESULT of 1000 owned: allocations", testing.AllocsPerRun(20, func() { ParseResult(payload, nil) }), 2},
+		{"append RESULT of 1000 stored records: allocations", testing.AllocsPerRun(20, func() { AppendResult(buf, result) }), 0},
+	} {
+		line, err := json.Marshal(map[string]any{"name": f.name, "value": float64(int(f.value*100)) / 100, "bound": f.most, "ok": f.value <= f.most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(string(line))
+		if f.value > f.most {
+			t.Errorf("%s: %.2f, bound %v", f.name, f.value, f.most)
+		}
+	}
 }
 
 func medianRatio(a, b func(), rounds int) float64 {

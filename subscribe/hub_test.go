@@ -792,11 +792,46 @@ func TestMemoryOfSnapshots(t *testing.T) {
 		t.Errorf("%d octets with two snapshots that the set has left behind, %d before", n, idle)
 	}
 	gone.Cancel()
+	if o.paging != 2 {
+		t.Errorf("paging = %d, want 2: the first page is owed", o.paging)
+	}
+	gone.AppendFrame(nil, page, cursor)
 	if o.paging != 1 {
 		t.Errorf("paging = %d, want 1", o.paging)
 	}
 	o.Close()
 	if n := o.Memory(); n != 0 || o.paging != 0 {
 		t.Errorf("after Close: %d octets, paging = %d", n, o.paging)
+	}
+}
+
+// A subscription that is cancelled before its first RESULT was given is owed
+// that, and counts as long as it is: who subscribes and cancels without reading
+// is seen to make them pile up.
+func TestUnacknowledged(t *testing.T) {
+	h := NewHub(newSet())
+	defer h.Close()
+	o := NewOutbox(func() {})
+	live := h.Subscribe(o, "live", record.Filter{}, Options{})
+	for range 100 {
+		h.Subscribe(o, "gone", record.Filter{}, Options{}).Cancel()
+	}
+	if n, m := o.Unacknowledged(), o.Memory(); n != 101 || m < 101*subscriptionLen {
+		t.Errorf("%d unacknowledged, %d octets", n, m)
+	}
+	for range 50 {
+		if s := o.Next(); s == nil {
+			t.Fatal("nothing to send")
+		} else if _, typ, more := s.AppendFrame(nil, record.Page{}, nil); typ != disco.TypeResult || more {
+			t.Fatalf("%v, %v", typ, more)
+		}
+	}
+	if n, m := o.Unacknowledged(), o.Memory(); n != 51 || m != 52*subscriptionLen+52*len("live") {
+		t.Errorf("after 50: %d unacknowledged, %d octets, want %d", n, m, 52*(subscriptionLen+4))
+	}
+	live.Cancel()
+	o.Close()
+	if n, m := o.Unacknowledged(), o.Memory(); n != 0 || m != 0 || o.Next() != nil {
+		t.Errorf("after Close: %d unacknowledged, %d octets", n, m)
 	}
 }

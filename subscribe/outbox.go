@@ -14,9 +14,11 @@ type Outbox struct {
 	first  *Subscription // the line, by Subscription.next
 	last   *Subscription
 	called bool          // wake was called, and Next has not returned nil since
-	all    *Subscription // every subscription that is not cancelled, by later and earlier
+	all    *Subscription // every subscription that has something to keep, by later and earlier
 	held   int           // octets that they keep
 	paging int           // how many of all have a snapshot to send
+
+	unacknowledged int // how many of all have not given their first RESULT
 }
 
 // NewOutbox returns an empty outbox. wake is called when there is something new
@@ -75,17 +77,27 @@ func (o *Outbox) Memory() int {
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.all != nil || o.first != nil {
+	for o.all != nil {
 		s := o.all
-		if s == nil {
-			s = o.first // cancelled already, but not acknowledged
-		}
-		s.unacknowledged = false
+		s.acknowledged()
 		o.pull(s)
+		if s.cancelled {
+			s.leave()
+			continue
+		}
 		o.mu.Unlock()
 		s.Cancel()
 		o.mu.Lock()
 	}
+}
+
+// Unacknowledged returns the number of subscriptions, cancelled ones too, whose
+// first RESULT has not been given. A peer that subscribes and cancels without
+// reading makes no others pile up.
+func (o *Outbox) Unacknowledged() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.unacknowledged
 }
 
 // add takes in a new subscription and reports whether to call wake.
@@ -97,6 +109,7 @@ func (o *Outbox) add(s *Subscription) bool {
 	}
 	o.all = s
 	o.paging++
+	o.unacknowledged++
 	o.charge(s, subscriptionLen+len(s.corr))
 	return o.push(s)
 }

@@ -66,12 +66,28 @@ func (s *Subscription) purge() {
 	}
 	s.cancelled = true
 	s.queue, s.one, s.net, s.netLen = nil, [1]*record.Change{}, nil, 0
-	o.charge(s, -s.held)
-	o.forget(s)
+	o.charge(s, subscriptionLen+len(s.corr)-s.held)
 	if !s.unacknowledged {
-		s.pages = nil
+		s.leave()
 		o.pull(s)
 	}
+}
+
+// acknowledged notes that the first RESULT needs no more to be given. box.mu is
+// held.
+func (s *Subscription) acknowledged() {
+	if s.unacknowledged {
+		s.unacknowledged = false
+		s.box.unacknowledged--
+	}
+}
+
+// leave takes a cancelled subscription out of its outbox, which keeps nothing of
+// it any more. box.mu is held.
+func (s *Subscription) leave() {
+	s.box.forget(s)
+	s.box.charge(s, -s.held)
+	s.pages, s.rest = nil, nil
 }
 
 // wait returns how long the subscription's turn is held back. box.mu is held.
@@ -156,8 +172,8 @@ func (s *Subscription) AppendFrame(b []byte, page record.Page, cursor CursorFunc
 			out, t = s.appendUpdate(b, page)
 		}
 	}
-	if s.cancelled {
-		s.pages, s.rest = nil, nil
+	if s.cancelled && s.held > 0 {
+		s.leave()
 	}
 	if more = !s.done(); more {
 		o.push(s) // the caller goes on: no need to wake it
@@ -195,12 +211,10 @@ func (s *Subscription) appendResult(b []byte, page record.Page, cursor CursorFun
 	if s.pages == nil || *s.pages != from { // cancelled, or something on it was hidden meanwhile
 		return nil, 0
 	}
-	s.unacknowledged = false
+	s.acknowledged()
 	if s.pages.pos = next; last {
 		s.pages = nil
-		if !s.cancelled {
-			s.box.paging--
-		}
+		s.box.paging--
 	}
 	return b, disco.TypeResult
 }

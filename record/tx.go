@@ -297,8 +297,8 @@ func (tx *Tx) references(deltas []Delta) (named map[ID]int, err error) {
 		}
 		agents := Filter{Kinds: []Kind{KindAgent}}.Matcher()
 		for r := range tx.base.Match(&agents) {
-			if _, changed := tx.puts[r.ID()]; changed {
-				continue
+			if tx.puts[r.ID()].changed {
+				continue // checked above
 			}
 			for tool := range r.toolRefs() {
 				if tool == d.ID {

@@ -339,3 +339,23 @@ func TestWatchMissesNothing(t *testing.T) {
 	writers.Wait()
 	watchers.Wait()
 }
+
+// An agent that is put again as it was is held to its references like one that
+// is not mentioned.
+//
+// Covers: DISC-5.4-02
+func TestUnchangedAgentKeepsItsTools(t *testing.T) {
+	s := NewSet(carryAll())
+	tool, agent := simpleTool(t, "t1", "a", 1), agentRecord(t, "a1", []uint64{1}, "t1")
+	if err := putAll(s, tool, agent); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Update(func(tx *Tx) error {
+		tx.Withdraw("t1")
+		return tx.Put(agent)
+	})
+	if !errors.Is(err, ErrDangling) || s.Len() != 2 {
+		t.Errorf("%v, %d records left", err, s.Len())
+	}
+	updateSet(t, s, func(tx *Tx) { tx.Put(agent); tx.Put(simpleTool(t, "t1", "b", 1)) })
+}

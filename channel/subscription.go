@@ -546,6 +546,9 @@ func (s *Subscription) mergeEvents() {
 			first.ID, first.Record = e.ID, e.Record // the ID too: it is part of the record
 		case e.Kind == EventWithdrawn:
 			*first = Event{Kind: EventWithdrawn, ID: e.ID, Was: first.Was}
+		case first.Kind == EventWithdrawn && e.Record.Revision() <= first.Was: // hidden, and shown as it was
+			at[e.ID] = len(out)
+			out = append(out, e)
 		default:
 			*first = Event{Kind: EventReplaced, ID: e.ID, Record: e.Record, Was: first.Was}
 		}

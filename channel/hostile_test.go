@@ -213,3 +213,45 @@ func TestIdleListingsExpire(t *testing.T) {
 		}
 	})
 }
+
+// Requests that were taken on and not answered are bounded, subscriptions that
+// were given up before their first RESULT among them.
+func TestUnreadSubscriptionsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{Limits: Limits{QueryRate: -1, MaxUnanswered: 3}})
+		l.putHex(query, v1)
+		for range 2 {
+			l.putHex(subscribe_, "a200190104014105")
+			l.putHex(unsubscribe, v13)
+		}
+		if n := p.Stats().Unanswered; n != 3 {
+			t.Errorf("%d unanswered", n)
+		}
+		l.putHex(subscribe_, "a200190104014106")
+		l.putHex(query, "a200190100014107")
+		if n := p.Stats().Overloaded; n != 2 {
+			t.Errorf("Overloaded = %d", n)
+		}
+		ack := "0101:a400190101014105028003f5"
+		want(t, "what is owed", l.takeAll(), "0101:"+v4, errorFrame("06", 6), errorFrame("07", 7), ack, ack)
+		l.putHex(subscribe_, "a200190104014106")
+		want(t, "room again", l.takeAll(), "0101:a400190101014106028003f5")
+	})
+}
+
+// The cursor of a page belongs to the subscription that the page is of, not to
+// one that took its corr over.
+//
+// Covers: C3, C15, C24
+func TestCursorOfACorrThatWasTakenOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, l := linked(t, Config{Hub: hub(t, four(t)), Limits: Limits{MaxPageRecords: 1}})
+		l.putHex(subscribe_, "a200190104014105") // everything
+		l.putHex(unsubscribe, v13)
+		l.putHex(subscribe_, v10) // tools alone
+		cur := cursorOf(t, l.take())
+		l.takeAll()
+		l.putHex(query, "a4001901000141010281030650"+cur)
+		want(t, "with the other's filter", l.takeAll(), errorFrame("01", 5))
+	})
+}

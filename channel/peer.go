@@ -179,7 +179,7 @@ func (p *Peer) Stats() Stats {
 	defer p.mu.Unlock()
 	s := p.stats
 	s.Outstanding = len(p.own) - p.numOwn
-	s.Unanswered = len(p.answering)
+	s.Unanswered = p.unanswered()
 	s.Subscriptions = len(p.subs)
 	s.Own = p.numOwn + len(p.stale)
 	s.Snapshots = len(p.cursors.lru)

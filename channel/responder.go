@@ -47,7 +47,7 @@ func (p *Peer) query(q disco.Query) {
 		refuse(disco.CodeNotAdvertised) // C20
 		return
 	}
-	if len(p.answering) >= p.lim.MaxUnanswered {
+	if p.unanswered() >= p.lim.MaxUnanswered {
 		p.stats.Overloaded++
 		refuse(disco.CodeNotAdvertised)
 		return
@@ -69,6 +69,10 @@ func (p *Peer) query(q disco.Query) {
 	p.answering[a.corr] = a
 	p.send(a)
 }
+
+// unanswered is how many of the peer's requests were taken on and have no answer
+// yet. p.mu is held.
+func (p *Peer) unanswered() int { return len(p.answering) + p.outbox.Unacknowledged() }
 
 // filterDisabled reports whether f uses a filter key that is switched off here.
 func (p *Peer) filterDisabled(f record.Filter) bool {
@@ -173,6 +177,9 @@ func (p *Peer) subscribe(q disco.Subscribe) {
 	case !p.queries.take(time.Now()):
 		p.stats.RateLimited++
 		code = disco.CodeSubscriptionRefused
+	case p.unanswered() >= p.lim.MaxUnanswered:
+		p.stats.Overloaded++
+		code = disco.CodeSubscriptionRefused
 	case p.filterDisabled(filter):
 		code = disco.CodeFilterUnsupported
 	case p.cfg.Disabled&FeatureSubscriptions != 0 || len(p.subs) >= p.lim.MaxSubscriptions || p.crowded(0):
@@ -211,7 +218,7 @@ func (p *Peer) snapshotCursor(snap *record.Snapshot, pos record.Position) disco.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.subs[p.paging.Corr()]
-	if s == nil {
+	if s == nil || s.Subscription != p.paging {
 		return newCursor()
 	}
 	return p.issue(p.cursors.of(snap, s.filter), pos)

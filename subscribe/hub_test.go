@@ -835,3 +835,51 @@ func TestUnacknowledged(t *testing.T) {
 		t.Errorf("after Close: %d unacknowledged, %d octets", n, m)
 	}
 }
+
+// A change that waits for many subscriptions of an association is held once, and
+// charged once, until the last of them has it.
+func TestSharedChangesAreChargedOnce(t *testing.T) {
+	set := newSet()
+	h := NewHub(set)
+	defer h.Close()
+	o := NewOutbox(func() {})
+	page := record.Page{MaxRecords: 1024}
+	var subs []*Subscription
+	for i := range 64 {
+		s := h.Subscribe(o, disco.Corr(fmt.Sprint(i)), record.Filter{}, Options{})
+		s.AppendFrame(nil, page, nil)
+		subs = append(subs, s)
+	}
+	idle := o.Memory()
+	for k := range 3 {
+		update(t, set, func(tx *record.Tx) {
+			for i := range 1000 {
+				tx.Put(tool(t, record.ID(fmt.Sprint("t", i)), fmt.Sprint("tool.", k), 1))
+			}
+		})
+	}
+	three := o.Memory() - idle
+	if three < 3*1000*50 || three > 3*1000*1000 {
+		t.Errorf("%d octets for three changes of 1000 records", three)
+	}
+	for i, s := range subs {
+		switch {
+		case i == 0: // has one change still
+			s.AppendFrame(nil, page, nil)
+			s.AppendFrame(nil, page, nil)
+		case i%2 == 0:
+			s.Cancel()
+		default:
+			for more := true; more; {
+				_, _, more = s.AppendFrame(nil, page, nil)
+			}
+		}
+	}
+	if one := o.Memory() - idle; one < 1000*50 || one > three/2 {
+		t.Errorf("%d octets for the last change, %d for three", one, three)
+	}
+	subs[0].AppendFrame(nil, page, nil)
+	if n, want := o.Memory(), idle*33/64; n > want {
+		t.Errorf("%d octets for 33 subscriptions, want %d", n, want)
+	}
+}

@@ -3,6 +3,8 @@ package subscribe
 import (
 	"sync"
 	"time"
+
+	"github.com/npamp/disco/record"
 )
 
 // An Outbox is what one association has to send of its subscriptions, of
@@ -19,6 +21,8 @@ type Outbox struct {
 	paging int           // how many of all have a snapshot to send
 
 	unacknowledged int // how many of all have not given their first RESULT
+
+	newest *shared // of what waits; for share
 }
 
 // NewOutbox returns an empty outbox. wake is called when there is something new
@@ -55,9 +59,9 @@ func (o *Outbox) Deadline() (t time.Time, ok bool) {
 }
 
 // Memory returns roughly what the association's subscriptions keep, in octets:
-// themselves, what waits in their queues, counted for each of them although they
-// share it, and what their snapshots keep that the source has no use for any
-// more.
+// themselves, the changes that wait in their queues, each once, what these came
+// to where they were merged, and what their snapshots keep that the source has
+// no use for any more.
 func (o *Outbox) Memory() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,4 +175,34 @@ func (o *Outbox) pull(s *Subscription) {
 func (o *Outbox) charge(s *Subscription, n int) {
 	s.held += n
 	o.held += n
+}
+
+// shared is a change that waits in queues of one outbox, which is charged for it
+// once.
+type shared struct {
+	*record.Change
+	users int // subscriptions that have it; none: Change is nil
+}
+
+// share returns what stands for the change in a queue. Those who share it ask
+// one after the other, so that only the newest has to be looked at.
+func (o *Outbox) share(c *record.Change) *shared {
+	switch x := o.newest; {
+	case x == nil || x.users > 0 && x.Change != c:
+		o.newest = &shared{Change: c}
+		o.held += c.Octets()
+	case x.users == 0:
+		x.Change = c
+		o.held += c.Octets()
+	}
+	o.newest.users++
+	return o.newest
+}
+
+// unshare gives back what share returned.
+func (o *Outbox) unshare(x *shared) {
+	if x.users--; x.users == 0 {
+		o.held -= x.Octets()
+		x.Change = nil
+	}
 }

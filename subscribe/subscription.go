@@ -25,9 +25,9 @@ type Subscription struct {
 	inLine         bool
 	unacknowledged bool // the first RESULT has not been given
 	cancelled      bool
-	pages          *pages           // until the last was given
-	queue          []*record.Change // that wait, oldest first
-	one            [1]*record.Change
+	pages          *pages    // until the last was given
+	queue          []*shared // that wait, oldest first
+	one            [1]*shared
 	net            map[record.ID]state // what waited longest, merged
 	netLen         int                 // octets that it is charged
 	hides          int                 // how often something waiting had to be hidden
@@ -65,7 +65,10 @@ func (s *Subscription) purge() {
 		return
 	}
 	s.cancelled = true
-	s.queue, s.one, s.net, s.netLen = nil, [1]*record.Change{}, nil, 0
+	for _, c := range s.queue {
+		o.unshare(c)
+	}
+	s.queue, s.one, s.net, s.netLen = nil, [1]*shared{}, nil, 0
 	o.charge(s, subscriptionLen+len(s.corr)-s.held)
 	if !s.unacknowledged {
 		s.leave()
@@ -87,7 +90,11 @@ func (s *Subscription) acknowledged() {
 func (s *Subscription) leave() {
 	s.box.forget(s)
 	s.box.charge(s, -s.held)
-	s.pages, s.rest = nil, nil
+	s.pages = nil
+	if s.rest != nil {
+		s.finish(s.rest)
+		s.rest = nil
+	}
 }
 
 // wait returns how long the subscription's turn is held back. box.mu is held.
@@ -110,8 +117,8 @@ func (s *Subscription) enqueue(c *record.Change) bool {
 	if s.queue == nil {
 		s.queue = s.one[:0]
 	}
-	s.queue = append(s.queue, c)
-	o.charge(s, changeLen+c.Octets())
+	s.queue = append(s.queue, o.share(c))
+	o.charge(s, changeLen)
 	switch {
 	case c.Hides: // all that waits is merged before any of it is sent
 		s.hides++
@@ -230,12 +237,13 @@ func (s *Subscription) appendUpdate(b []byte, page record.Page) (out []byte, t d
 	s.box.mu.Lock()
 	switch {
 	case s.cancelled:
+		s.finish(&w)
 		return nil, 0
 	case s.hides != w.hides: // what was encoded may have been hidden meanwhile
 		s.before(&from)
 		return nil, 0
 	case w.done():
-		s.box.charge(s, -w.octets)
+		s.finish(&w)
 	default:
 		rest := w // here, for it escapes
 		s.rest = &rest

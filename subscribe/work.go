@@ -30,9 +30,10 @@ func (s *Subscription) merge(n int) {
 	}
 	for ; n > 0 && len(s.queue) > 0; n-- {
 		c := s.pop()
-		octets := fold(s.net, c, &s.matcher)
+		octets := fold(s.net, c.Change, &s.matcher)
 		s.netLen += octets
-		s.box.charge(s, octets-changeLen-c.Octets())
+		s.box.charge(s, octets-changeLen)
+		s.box.unshare(c)
 	}
 }
 
@@ -88,11 +89,25 @@ func (s *Subscription) before(w *work) {
 		octets += settle(s.net, id, st)
 	}
 	s.netLen += octets
-	s.box.charge(s, octets-w.octets)
+	s.box.charge(s, octets)
+	s.finish(w)
+}
+
+// finish gives back what w was charged for. box.mu is held.
+func (s *Subscription) finish(w *work) {
+	if s.held > 0 { // else it has left, and all of it was given back
+		s.box.charge(s, -w.octets)
+	}
+	if w.one != nil {
+		s.box.unshare(w.one)
+	}
+	for _, c := range w.queue {
+		s.box.unshare(c)
+	}
 }
 
 // pop takes the oldest change out of the queue. box.mu is held.
-func (s *Subscription) pop() *record.Change {
+func (s *Subscription) pop() *shared {
 	c := s.queue[0]
 	s.queue[0] = nil
 	if s.queue = s.queue[1:]; len(s.queue) == 0 {
@@ -112,16 +127,15 @@ func (s *Subscription) take(page record.Page) (w work) {
 	}
 	w = work{hides: s.hides, maxRecordLen: page.MaxRecordLen}
 	if s.net == nil && (s.minInterval <= 0 || len(s.queue) == 1) {
-		w.change = s.pop()
-		w.octets = changeLen + w.change.Octets()
+		w.one = s.pop()
+		w.change, w.octets = w.one.Change, changeLen
 		return w
 	}
 	w.merges, w.net, w.octets = true, s.net, s.netLen
 	s.net, s.netLen = nil, 0
 	for len(s.queue) > 0 {
-		c := s.pop()
-		w.queue = append(w.queue, c)
-		w.octets += changeLen + c.Octets()
+		w.queue = append(w.queue, s.pop())
+		w.octets += changeLen
 	}
 	return w
 }
@@ -132,8 +146,9 @@ type work struct {
 	change           *record.Change      // one, or
 	merges           bool                // more, to be prepared:
 	net              map[record.ID]state // what was merged already, and
-	queue            []*record.Change    // what came later, are made
+	queue            []*shared           // what came later, are made
 	items            []item              // ascending
+	one              *shared             // that change is
 	added, withdrawn int                 // where to go on looking for each
 	octets           int                 // that it was charged for
 	hides            int                 // Subscription.hides when it was taken
@@ -178,14 +193,14 @@ func (w *work) prepare(m *record.Matcher) {
 		w.net = make(map[record.ID]state)
 	}
 	for _, c := range w.queue {
-		fold(w.net, c, m)
+		fold(w.net, c.Change, m)
 	}
 	w.items = make([]item, 0, len(w.net))
 	for id, st := range w.net {
 		w.items = append(w.items, item{id, st})
 	}
 	slices.SortFunc(w.items, func(a, b item) int { return strings.Compare(string(a.id), string(b.id)) })
-	w.merges, w.net, w.queue = false, nil, nil
+	w.merges, w.net = false, nil
 }
 
 // adds and withdraws report what a state means to the subscriber. A record that

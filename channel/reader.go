@@ -182,7 +182,7 @@ func (p *Peer) result(payload []byte) {
 func (p *Peer) errorMsg(e disco.ErrorMsg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if int(e.Code) < len(p.stats.ErrorsIn) && e.Code > 0 {
+	if e.Code.Known() {
 		p.stats.ErrorsIn[e.Code]++
 	} else {
 		p.stats.ErrorsIn[0]++

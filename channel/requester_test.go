@@ -233,6 +233,22 @@ func TestCodeDecidesAndReasonDoesNot(t *testing.T) {
 	}
 }
 
+// A code is 64 bits wide, and an index into nothing until it is known.
+//
+// Covers: DISC-9-03
+func TestEveryCodeIsCounted(t *testing.T) {
+	for code, at := range map[string]int{"00": 0, "07": 7, "08": 0, "1b7fffffffffffffff": 0, "1b8000000000000000": 0, "1bffffffffffffffff": 0} {
+		bubble(t, func(t *testing.T) {
+			p, s := scripted(t, Config{})
+			s.SendHex(errorMsg, "a300190102014101"+"02"+code)
+			want(t, "silence", came(s))
+			if n := p.Stats().ErrorsIn[at]; n != 1 {
+				t.Errorf("code %s: ErrorsIn[%d] = %d", code, at, n)
+			}
+		})
+	}
+}
+
 // Covers: DISC-5-05, DISC-5-06, C9
 func TestUnknownKinds(t *testing.T) {
 	const x = "a4004278310109020104a0" // x1 of kind 9

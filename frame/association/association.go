@@ -22,8 +22,11 @@ type Association struct {
 	hash   keys.Hash
 	suite  keys.Suite
 	client bool
-	info   Info
-	count  counters
+	// separate: conn is a Streams, so that frames of different channels come in any
+	// order.
+	separate bool
+	info     Info
+	count    counters
 
 	channels []*channel // Control first; fixed before the association is handed out
 
@@ -89,6 +92,7 @@ func newAssociation(h *handshake) *Association {
 		hash:       h.secrets.Hash,
 		suite:      h.suite,
 		client:     h.client,
+		separate:   isStreams(h.conn),
 		wake:       make(chan struct{}, 1),
 		readerDone: make(chan struct{}),
 		done:       make(chan struct{}),

@@ -188,6 +188,8 @@ func (a *Association) flowUpdate(c *channel, h frame.Header, body []byte) {
 // controlFrame acts on the types that only Control has.
 func (a *Association) controlFrame(c *channel, h frame.Header, body []byte) {
 	switch {
+	case a.separate && (h.Type == frame.TypeMasterRatchet || h.Type == frame.TypeRekem):
+		a.badRatchet(h, ErrRatchet) // with a reason: never a silent mismatch of keys
 	case h.Type == frame.TypeMasterRatchet:
 		a.peerRatchet(h, body)
 	case h.Type == frame.TypeMasterRatchetAck:

@@ -23,19 +23,41 @@ func Dial(ctx context.Context, addr string, cfg *Config) (*Association, error) {
 	if err != nil {
 		return nil, fmt.Errorf("association: %w", err)
 	}
+	return c.dial(ctx, host, func(ctx context.Context, c *Config) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		return tls.Client(conn, c.TLS), nil
+	})
+}
+
+// DialWith is Dial over something else than TCP. dial gets cfg with its defaults
+// and the TLS configuration for host, and must not change it. What it returns is
+// handed to Client.
+func DialWith(ctx context.Context, host string, cfg *Config, dial func(context.Context, *Config) (net.Conn, error)) (*Association, error) {
+	c, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	return c.dial(ctx, host, dial)
+}
+
+func (c *config) dial(ctx context.Context, host string, dial func(context.Context, *Config) (net.Conn, error)) (*Association, error) {
+	c.TLS = c.clientTLS(host)
 	ctx, cancel := context.WithTimeout(ctx, c.HandshakeTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	conn, err := dial(ctx, &c.Config)
 	if err != nil {
 		return nil, timedOut(ctx, fmt.Errorf("association: %w", err))
 	}
-	return connect(ctx, tls.Client(conn, c.clientTLS(host)), c, true)
+	return connect(ctx, conn, c, true)
 }
 
 // Client does the handshake as client over any reliable, ordered stream. Of a
-// *tls.Conn, whose handshake it does if need be, ALPN gives the generation;
-// elsewhere Config.Generations[0] does. conn belongs to the association from then
-// on, and is closed on failure.
+// *tls.Conn, whose handshake it does if need be, and of a [Streams], ALPN gives
+// the generation; elsewhere Config.Generations[0] does. conn belongs to the
+// association from then on, and is closed on failure.
 func Client(ctx context.Context, conn net.Conn, cfg *Config) (*Association, error) {
 	return over(ctx, conn, cfg, true)
 }
@@ -58,17 +80,21 @@ func over(ctx context.Context, conn net.Conn, cfg *Config, client bool) (*Associ
 
 // connect does TLS where there is any, and the handshake.
 func connect(ctx context.Context, conn net.Conn, c *config, client bool) (*Association, error) {
-	gen := c.generations[0]
-	if t, ok := conn.(*tls.Conn); ok {
+	alpn := c.generations[0].alpn
+	switch t := conn.(type) {
+	case *tls.Conn:
 		if err := t.HandshakeContext(ctx); err != nil {
 			conn.Close()
 			return nil, timedOut(ctx, c.tlsFailed(err))
 		}
-		if gen = c.negotiated(t.ConnectionState().NegotiatedProtocol); gen == nil {
-			hangUp(conn)
-			return nil, fmt.Errorf("%w: TLS negotiated %q, we take %s", ErrGeneration,
-				t.ConnectionState().NegotiatedProtocol, strings.Join(c.alpn(), ", "))
-		}
+		alpn = t.ConnectionState().NegotiatedProtocol
+	case Streams:
+		alpn = t.NegotiatedProtocol()
+	}
+	gen := c.negotiated(alpn)
+	if gen == nil {
+		hangUp(conn)
+		return nil, fmt.Errorf("%w: TLS negotiated %q, we take %s", ErrGeneration, alpn, strings.Join(c.alpn(), ", "))
 	}
 	if gen.number == 2 && slices.Contains(c.generations, &generation3) {
 		// The peer may be of generation 2, or someone may have taken 3 out of an

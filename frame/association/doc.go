@@ -12,6 +12,10 @@
 //	…
 //	a.Close()
 //
+// The stream below is TCP and TLS ([Dial], [Listen]), any other net.Conn ([Client],
+// [Server]), or a connection with a stream for each channel ([Streams], which
+// package quic has).
+//
 // # Generations
 //
 // Crypto generations 2 (ALPN n-pamp/2) and 3 (n-pamp/3) are one construction with
@@ -47,7 +51,7 @@
 // # Limitations
 //
 // Profile Standard alone: X25519MLKEM768, Ed25519, both AEAD suites. There is no
-// 0-RTT and no path migration. Keys are erased as far as the runtime allows (see
+// 0-RTT and no path migration, and no ratchet over a [Streams]. Keys are erased as far as the runtime allows (see
 // package keys).
 //
 // # Notes on the specification
@@ -65,6 +69,11 @@
 // [ErrAuthentication]. One of generation 3 says ERROR 2 under its handshake key, at
 // sequence number 1, and a client keeps that key until the server's first other
 // frame.
+//
+// A ratchet changes the keys of all channels with one frame on Control. Where each
+// channel is an ordered sequence of its own (C57), nothing says which frames of the
+// others were sealed before it: there we offer none, and end the association with a
+// reason where the peer starts one.
 //
 // Flow control of generation 3 is granted late (C62): a peer that uses less than
 // half of its first window of 1 MiB never sees FLOW_UPDATE, which some public peers

@@ -48,6 +48,12 @@ var (
 	// ErrFrame ends an association whose endpoint gave a frame that must not be
 	// sent: one longer than Config.MaxSend, or of a type below 0x0030.
 	ErrFrame = errors.New("association: endpoint's frame cannot be sent")
+	// ErrStream is what a Streams fails with when the peer sends a frame on a stream
+	// that is not its channel's.
+	ErrStream = errors.New("association: frame on the wrong stream")
+	// ErrRatchet refuses a change of the root where each channel has a stream of its
+	// own: nothing there says which frames of the others came before it.
+	ErrRatchet = errors.New("association: no ratchet over separate streams")
 	// ErrConfig is what a Config that contradicts itself gives.
 	ErrConfig = errors.New("association: invalid configuration")
 	// ErrBusy is returned for a second of something of which one may be under way.

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// A Listener accepts associations over TCP and TLS 1.3. Its methods may be called
-// from any goroutine.
+// A Listener accepts associations, over TCP and TLS 1.3 unless ListenWith made it.
+// Its methods may be called from any goroutine.
 type Listener struct {
 	ln      net.Listener
 	cfg     *config
-	tls     *tls.Config
+	tls     *tls.Config // over each connection; nil for none
 	ready   chan *Association
 	slots   chan struct{} // one for each handshake at once
 	ctx     context.Context
@@ -51,7 +51,26 @@ func Listen(addr string, cfg *Config) (*Listener, error) {
 	return serve(ln, c, t), nil
 }
 
-// serve returns the listener on ln.
+// ListenWith is Listen over something else than TCP. listen gets cfg with its
+// defaults and the TLS configuration of a server, and must not change it. What it
+// returns is accepted from and closed as a listener of TCP is, and what that gives
+// is handed to Server.
+func ListenWith(cfg *Config, listen func(*Config) (net.Listener, error)) (*Listener, error) {
+	c, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if c.TLS, err = c.serverTLS(); err != nil {
+		return nil, err
+	}
+	ln, err := listen(&c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("association: %w", err)
+	}
+	return serve(ln, c, nil), nil
+}
+
+// serve returns the listener on ln, over TLS unless t is nil.
 func serve(ln net.Listener, c *config, t *tls.Config) *Listener {
 	l := &Listener{
 		ln:    ln,
@@ -137,20 +156,20 @@ func (l *Listener) handshake(conn net.Conn) {
 
 	// What the client offers is needed to say why there is nothing in common.
 	var offered []string
-	t := l.tls.Clone()
-	choose := t.GetConfigForClient
-	t.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		offered = hello.SupportedProtos
-		if choose == nil {
-			return nil, nil
+	stream := conn
+	if l.tls != nil {
+		t := l.tls.Clone()
+		choose := t.GetConfigForClient
+		t.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			offered = hello.SupportedProtos
+			if choose == nil {
+				return nil, nil
+			}
+			return choose(hello)
 		}
-		chosen, err := choose(hello)
-		if chosen != nil {
-			chosen = l.cfg.baseTLS(chosen)
-		}
-		return chosen, err
+		stream = tls.Server(conn, t)
 	}
-	a, err := connect(ctx, tls.Server(conn, t), l.cfg, false)
+	a, err := connect(ctx, stream, l.cfg, false)
 	if err != nil {
 		if len(offered) > 0 && !slices.ContainsFunc(offered, func(p string) bool { return l.cfg.negotiated(p) != nil }) {
 			err = fmt.Errorf("%w: the client offers %s, we take %s: %w", ErrGeneration,
@@ -175,6 +194,15 @@ func (c *config) serverTLS() (*tls.Config, error) {
 			return nil, fmt.Errorf("association: self-signed certificate: %w", err)
 		}
 		t.Certificates = []tls.Certificate{cert}
+	}
+	if choose := t.GetConfigForClient; choose != nil {
+		t.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			chosen, err := choose(hello)
+			if chosen != nil {
+				chosen = c.baseTLS(chosen)
+			}
+			return chosen, err
+		}
 	}
 	return t, nil
 }

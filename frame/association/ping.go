@@ -19,6 +19,7 @@ const maxPings = 16
 type pings struct {
 	mu      sync.Mutex
 	waiting map[uint64]chan struct{} // by the 8 octets of the PING
+	started int                      // empty PINGs out, that began a channel's stream
 
 	interval time.Duration // 0: no liveness check
 	start    time.Time
@@ -47,11 +48,15 @@ func (p *pings) stop() {
 
 // pong reports whether body answers a Ping, which it then wakes.
 func (p *pings) pong(body []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(body) == 0 && p.started > 0 {
+		p.started--
+		return true
+	}
 	if len(body) != 8 {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	id := binary.BigEndian.Uint64(body)
 	c, ok := p.waiting[id]
 	if ok {

@@ -41,6 +41,10 @@ func (h *handshake) shake(ctx context.Context) (*Association, error) {
 			return nil, err
 		}
 	}
+	if err := a.openStreams(); err != nil {
+		a.erase()
+		return nil, err
+	}
 	if err := stop(); err != nil {
 		a.erase()
 		return nil, err
@@ -91,10 +95,14 @@ func timedOut(ctx context.Context, err error) error {
 	return err
 }
 
-// cut closes the stream at once, without a TLS farewell, which could block.
+// cut closes the stream at once, without a farewell, which could block.
 func cut(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
+	switch c := conn.(type) {
+	case *tls.Conn:
+		conn = c.NetConn()
+	case Streams:
+		c.Cut()
+		return
 	}
 	conn.Close()
 }
@@ -122,7 +130,7 @@ func linger(conn net.Conn) {
 // framingLost reports whether err says that the stream can no longer be cut into
 // frames.
 func framingLost(err error) bool {
-	for _, e := range []error{frame.ErrShort, frame.ErrChecksum, frame.ErrMagic, frame.ErrVersion,
+	for _, e := range []error{ErrStream, frame.ErrShort, frame.ErrChecksum, frame.ErrMagic, frame.ErrVersion,
 		frame.ErrReserved, frame.ErrTooLong, frame.ErrReservedFlag} {
 		if errors.Is(err, e) {
 			return true

@@ -111,9 +111,14 @@ func (a *Association) updateAcked(c *channel, h frame.Header, body []byte) {
 }
 
 // Ratchet advances the root of all keys that we send under (binding §9.1): what
-// they were cannot be had from what they become. It does not block. The error is
-// the cause of the association's end.
-func (a *Association) Ratchet() error { return a.order(order{do: doRatchet}) }
+// they were cannot be had from what they become. It does not block. The errors are
+// ErrRatchet and the cause of the association's end.
+func (a *Association) Ratchet() error {
+	if a.separate {
+		return ErrRatchet
+	}
+	return a.order(order{do: doRatchet})
+}
 
 // ratchet sends MASTER_RATCHET, the last frame under the root, and advances it.
 func (a *Association) ratchet() {
@@ -190,8 +195,12 @@ type rekem struct {
 // Rekem heals the direction that we receive: a fresh key encapsulation goes into
 // the root of the keys that the peer sends under (binding §9.2). It does not
 // block; a peer that finds the generation skewed does not answer. The errors are
-// ErrBusy while one is under way and the cause of the association's end.
+// ErrRatchet, ErrBusy while one is under way, and the cause of the association's
+// end.
 func (a *Association) Rekem() error {
+	if a.separate {
+		return ErrRatchet
+	}
 	private, err := a.cfg.kem.generate()
 	if err != nil {
 		return fmt.Errorf("association: %w", err)

@@ -56,6 +56,13 @@ func (w *outbound) borrow(b *buffers) {
 	}
 }
 
+// giveBack is for when there is nothing to send.
+func (w *outbound) giveBack(b *buffers) {
+	*w.lent = w.buf
+	b.put(w.lent)
+	w.buf, w.lent = nil, nil
+}
+
 // markerLen is the length of a body that is one TLV of 8 octets.
 const markerLen = 12
 
@@ -146,10 +153,7 @@ func (a *Association) writeFailed(err error) {
 
 // rest waits for something to do.
 func (a *Association) rest() {
-	w := &a.out
-	*w.lent = w.buf
-	a.cfg.buffers.put(w.lent)
-	w.buf, w.lent = nil, nil
+	a.out.giveBack(a.cfg.buffers)
 	if a.cfg.WriteTimeout > 0 {
 		a.conn.SetWriteDeadline(time.Time{}) // TLS itself may have to answer something
 	}

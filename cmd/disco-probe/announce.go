@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -77,7 +79,13 @@ tells whether the peer took them.`,
 		if err != nil {
 			return classify(ctx, err)
 		}
-		p.Close() // before it is said that it is done
+		closed := p.Close() // before it is said that it is done
+		if err := p.Wait(); !errors.Is(err, channel.ErrClosed) && !errors.Is(err, io.EOF) {
+			return classify(ctx, err) // the peer may even have refused us (CORE-g3-07)
+		}
+		if closed != nil {
+			a.note("%v", closed)
+		}
 		if a.format.json() {
 			return a.out.json(versioned(field{"announced", len(recs)}, field{"frames", frames}))
 		}

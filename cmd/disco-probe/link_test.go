@@ -433,6 +433,16 @@ func TestAnnounce(t *testing.T) {
 	if n := strings.Count(s.stderr.String(), "announced 8 records"); n != 2 {
 		t.Errorf("%d announcements arrived:\n%s", n, s.stderr)
 	}
+
+	// Refused, it does not say that all is well, whether that comes before our
+	// CLOSE or instead of its acknowledgement.
+	s = serve(t, "--records", file, "--generation", "3", "--allow", strings.Repeat("ab", 32))
+	for range 5 {
+		r := probe("announce", s.addr, "--records", file)
+		if r.code != exitConnect && !strings.Contains(r.stderr, "did not acknowledge") {
+			t.Errorf("exit %d, %s %s", r.code, r.stdout, r.stderr)
+		}
+	}
 }
 
 // The demo shows what it says, in a few seconds, in every format.

@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -253,5 +254,55 @@ func TestCursorOfACorrThatWasTakenOver(t *testing.T) {
 		l.takeAll()
 		l.putHex(query, "a4001901000141010281030650"+cur)
 		want(t, "with the other's filter", l.takeAll(), errorFrame("01", 5))
+	})
+}
+
+// Who reads just enough not to stall, and leaves what his subscriptions owe him
+// unread, loses the association at MaxPeerMemory; who reads does not.
+//
+// Covers: DISC-10-08
+func TestUnreadUpdatesEndTheAssociation(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			set := newSet(t)
+			p, l := linked(t, Config{Hub: hub(t, set), Limits: Limits{MaxPeerMemory: 800 << 10}})
+			for i := range 64 {
+				l.putHex(subscribe_, fmt.Sprintf("a2001901040141%02x", i))
+			}
+			l.takeAll()
+			for i := range 50 {
+				var recs []record.Record
+				for k := range 40 {
+					recs = append(recs, big(fmt.Sprint("t", k), 2500+i))
+				}
+				put(t, set, recs...) // 200 KiB with what was
+				for l.takeRaw(); reads && p.outbox.Memory() > 500<<10; l.takeRaw() {
+				}
+				later(time.Second)
+				if i == 30 && l.why() != nil {
+					t.Fatalf("ended after %d s: %v", i, l.why())
+				}
+			}
+			if ended := l.why(); reads && ended != nil || !reads && ended != errUnread {
+				t.Errorf("reads: %v, ended: %v, %d KiB unread", reads, ended, p.outbox.Memory()>>10)
+			}
+		})
+	}
+}
+
+// What MinUpdateInterval holds back is watched, too.
+func TestHeldBackUpdatesEndTheAssociation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := newSet(t)
+		_, l := linked(t, Config{Hub: hub(t, set), Limits: Limits{MaxPeerMemory: 1 << 20, MinUpdateInterval: time.Hour}})
+		l.putHex(subscribe_, v10)
+		for i := range 90 {
+			l.takeAll()
+			put(t, set, big(fmt.Sprint("t", i), 40_000))
+			later(time.Second)
+		}
+		if l.why() != errUnread {
+			t.Errorf("ended: %v", l.why())
+		}
 	})
 }

@@ -97,9 +97,13 @@ type Limits struct {
 	MaxTombstones, MaxRetired int
 	// MaxPeerMemory bounds all that is held for one peer together, in octets.
 	// Announced records are refused first, then a listing fails with ErrLimit,
-	// then a subscription ends. Default 256 MiB; negative: off.
+	// then a subscription ends; where the peer leaves as much of its own
+	// subscriptions unread for StallTimeout, the association. Default 256 MiB;
+	// negative: off.
 	MaxPeerMemory int
 }
+
+const defaultStallTimeout = 30 * time.Second
 
 // check refuses what no default stands for.
 func (l Limits) check() error {
@@ -139,7 +143,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.PageBurst, 2000)
 	def(&l.MaxUnanswered, 256)
 	def(&l.MaxUnsent, 1024)
-	def(&l.StallTimeout, 30*time.Second)
+	def(&l.StallTimeout, defaultStallTimeout)
 	def(&l.MaxSubscriptions, 64)
 	def(&l.MaxOwnSubscriptions, 64)
 	def(&l.MaxQueuedUpdates, 64)

@@ -8,12 +8,16 @@ import (
 	"github.com/npamp/disco/frame"
 )
 
-// errUnsent and errStalled end an association whose peer does not take what it
-// is owed (§10).
+// errUnsent, errStalled and errUnread end an association whose peer does not take
+// what it is owed (§10).
 var (
 	errUnsent  = errors.New("channel: too many frames wait for the peer to take them")
 	errStalled = errors.New("channel: the peer has taken no frame for too long")
+	errUnread  = errors.New("channel: the peer leaves more unread than MaxPeerMemory")
 )
+
+// watchInterval is how often what waits for the peer is measured.
+const watchInterval = time.Second
 
 // An item is one frame to send, made when the link has room for it.
 type item interface {
@@ -101,6 +105,7 @@ func (p *Peer) holdBack() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.watch()
 	switch {
 	case p.life.closing:
 	case p.interval == nil:
@@ -132,33 +137,70 @@ func (p *Peer) written() {
 	}
 }
 
-// watchStall takes the moment from which something waits for the link, and
-// starts the stall timer where it does not run. One timer serves all frames: it
-// looks at the time of the last progress when it fires. p.mu is held.
+// watchStall takes the moment from which something waits for the link. p.mu is
+// held.
 func (p *Peer) watchStall() {
 	p.progress = time.Now()
-	if p.stalling || p.lim.StallTimeout < 0 {
+	p.watch()
+}
+
+// watch looks after what waits as long as anything does. One timer serves all
+// frames. p.mu is held.
+func (p *Peer) watch() {
+	if p.stalling || p.life.closing {
 		return
 	}
 	p.stalling = true
+	wait := watchInterval
+	if p.lim.StallTimeout >= 0 {
+		wait = min(wait, p.lim.StallTimeout)
+	}
 	if p.stall == nil {
-		p.stall = time.AfterFunc(p.lim.StallTimeout, p.checkStall)
+		p.stall = time.AfterFunc(wait, p.checkStall)
 	} else {
-		p.stall.Reset(p.lim.StallTimeout)
+		p.stall.Reset(wait)
 	}
 }
 
 func (p *Peer) checkStall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch left := p.lim.StallTimeout - time.Since(p.progress); {
-	case p.life.closing || p.given == p.taken && p.out.len() == 0:
+	wait := watchInterval
+	if p.given != p.taken || p.out.len() > 0 {
+		if p.lim.StallTimeout >= 0 {
+			wait = min(wait, p.lim.StallTimeout-time.Since(p.progress))
+		}
+	} else if _, held := p.outbox.Deadline(); !held {
 		p.stalling = false
-	case left <= 0:
-		p.tr.Abort(0, errStalled)
-	default:
-		p.stall.Reset(left)
+		return
 	}
+	switch {
+	case p.life.closing:
+	case wait <= 0:
+		p.tr.Abort(0, errStalled)
+	case p.unread():
+		p.tr.Abort(0, errUnread)
+	default:
+		p.stall.Reset(wait)
+	}
+}
+
+// unread reports that the peer has left more unread than MaxPeerMemory for as
+// long as a link may stall: one large change is not its fault. p.mu is held.
+func (p *Peer) unread() bool {
+	grace := p.lim.StallTimeout
+	if grace < 0 {
+		grace = defaultStallTimeout
+	}
+	switch now := time.Now(); {
+	case p.lim.MaxPeerMemory < 0 || p.outbox.Memory() <= p.lim.MaxPeerMemory:
+		p.over = time.Time{}
+	case p.over.IsZero():
+		p.over = now
+	default:
+		return now.Sub(p.over) >= grace
+	}
+	return false
 }
 
 // timers returns the peer's own timers. p.mu is held.

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,15 +13,24 @@ import (
 // Announce publishes records to the peer, one way (§7.1): it returns when the
 // frames are written, and nothing tells whether the peer took them. It takes as
 // many frames as the page limits ask for and returns their number. The records
-// are sent as they are; they need not be in the advertised set.
+// are sent as they are, each record_id once; they need not be in the advertised
+// set.
 func (p *Peer) Announce(ctx context.Context, recs []record.Record) (frames int, err error) {
 	if len(recs) == 0 {
 		return 0, nil
 	}
+	seen := make(map[record.ID]struct{}, len(recs))
 	for _, r := range recs {
+		if r.IsZero() {
+			return 0, errors.New("channel: the zero record cannot be announced")
+		}
 		if r.Len() > p.lim.MaxFrameLen-resultOverhead {
 			return 0, fmt.Errorf("%w: record %s of %d octets: MaxFrameLen", ErrLimit, r.ID(), r.Len())
 		}
+		if _, twice := seen[r.ID()]; twice {
+			return 0, fmt.Errorf("channel: record %s is announced twice", r.ID()) // C19
+		}
+		seen[r.ID()] = struct{}{}
 	}
 	written := make(chan error, 1)
 	p.mu.Lock()

@@ -204,6 +204,23 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 			return p, func() {}
 		}},
+		{"listings that are learned", func(t *testing.T) (*Peer, func()) {
+			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
+			for i := range 6 {
+				c := start(p, Query{})
+				synctest.Wait()
+				var recs []record.Record
+				for k := range 30 {
+					recs = append(recs, big(fmt.Sprint("t", i*100+k), 100_000))
+				}
+				l.put(result, resultOf(l.lastCorr(), "", recs...))
+				synctest.Wait()
+				if c.err != nil && !errors.Is(c.err, ErrLimit) {
+					t.Error(c.err)
+				}
+			}
+			return p, func() {}
+		}},
 		{"a listing of replacements", func(t *testing.T) (*Peer, func()) {
 			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
 			c := start(p, Query{})

@@ -306,3 +306,26 @@ func TestHeldBackUpdatesEndTheAssociation(t *testing.T) {
 		}
 	})
 }
+
+// What no peer may be sent is refused before anything is written.
+//
+// Covers: C19, DISC-7.1-04
+func TestAnnounceRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, s := scripted(t, Config{Limits: Limits{MaxFrameLen: 1000}})
+		a := tool("t1", "a")
+		for name, recs := range map[string][]record.Record{
+			"the zero record": {a, {}},
+			"one id twice":    {a, tool("t1", "b")},
+			"too long":        {a, big("t2", 1000)},
+		} {
+			if n, err := p.Announce(context.Background(), recs); n != 0 || err == nil {
+				t.Errorf("%s: %d frames, %v", name, n, err)
+			}
+		}
+		if n, err := p.Announce(context.Background(), nil); n != 0 || err != nil {
+			t.Errorf("nothing: %d frames, %v", n, err)
+		}
+		want(t, "nothing is written", came(s))
+	})
+}

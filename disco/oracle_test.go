@@ -190,7 +190,7 @@ func depth(v any) int {
 	return deepest + 1
 }
 
-// sober reports whether v has no float, no tag and no odd simple value in it.
+// sober reports whether v has no float and no tag in it.
 func sober(v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -202,7 +202,7 @@ func sober(v any) bool {
 			}
 		}
 		return true
-	case nil, bool, uint64, int64, string, []byte, cbor.ByteString, big.Int:
+	case nil, bool, uint64, int64, string, []byte, cbor.ByteString, big.Int, cbor.SimpleValue:
 		return true
 	}
 	return false

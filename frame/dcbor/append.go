@@ -15,7 +15,6 @@ const (
 const (
 	initialFalse = 0xf4
 	initialTrue  = 0xf5
-	initialNull  = 0xf6
 )
 
 // AppendHead appends the shortest head of the major type with argument n.

@@ -21,7 +21,7 @@ const (
 	Indefinite        // an indefinite length, or a break without one
 	UTF8              // a text string that is not UTF-8
 	FloatForm         // a float longer than needed, a NaN but f97e00, or any float where none may be
-	SimpleValue       // a simple value that may not be there
+	SimpleValue       // a simple value in two octets that no item has, or a head of major type 7 that none has
 	Depth             // nested deeper than MaxDepth
 	Limit             // more items, entries or octets than a configured limit
 	KeyType           // a map key that is no integer

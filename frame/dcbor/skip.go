@@ -13,8 +13,7 @@ const (
 	// Generation2 allows any item: floats in their shortest form with f97e00
 	// the only NaN, tags, bignums that no integer could replace, simple values.
 	Generation2 Mode = 2
-	// Generation3 allows no float, no tag and of the simple values only false,
-	// true and null.
+	// Generation3 allows the same but floats and tags.
 	Generation3 Mode = 3
 )
 
@@ -115,9 +114,6 @@ func skipSimple(b []byte, i int, m Mode) int {
 	ai := b[i] & 31
 	switch {
 	case ai < 24:
-		if m == Generation3 && b[i]&^1 != initialFalse && b[i] != initialNull {
-			return Fail(i, SimpleValue)
-		}
 		return i + 1
 	case ai == 31:
 		return Fail(i, Indefinite) // a break
@@ -130,7 +126,7 @@ func skipSimple(b []byte, i int, m Mode) int {
 		return Fail(i, Truncated)
 	}
 	if ai == 24 {
-		if m == Generation3 || v[0] < 32 {
+		if v[0] < 32 {
 			return Fail(i, SimpleValue)
 		}
 		return i + 2

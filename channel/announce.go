@@ -137,7 +137,6 @@ func (p *Peer) announced(a disco.Announce) {
 		p.stats.UntoldAnnouncements++
 		return
 	}
-	p.told.p = p
 	p.told.waiting.push(Announcement{Records: a.Records, Skipped: a.Skipped})
 	p.held += n
 	if !p.told.queued {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -327,5 +328,31 @@ func TestAnnounceRefuses(t *testing.T) {
 			t.Errorf("nothing: %d frames, %v", n, err)
 		}
 		want(t, "nothing is written", came(s))
+	})
+}
+
+// Announcements come while an earlier one is being told.
+//
+// Covers: C25
+func TestAnnouncementsWhileOneIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var told []int
+		release := make(chan struct{})
+		p, l := linked(t, Config{Limits: Limits{MaxQueuedEvents: 3}, OnAnnounce: func(a Announcement) {
+			told = append(told, len(a.Records))
+			<-release
+		}})
+		for i := range 6 {
+			l.put(announce, announceOf(many(i+1)...))
+			synctest.Wait()
+		}
+		if n := p.Stats().UntoldAnnouncements; n != 2 {
+			t.Errorf("%d were not told of, want 2", n)
+		}
+		close(release)
+		synctest.Wait()
+		if !slices.Equal(told, []int{1, 2, 3, 4}) || p.held != 0 {
+			t.Errorf("told of %v, %d octets held", told, p.held)
+		}
 	})
 }

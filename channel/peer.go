@@ -102,6 +102,7 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 		MaxFilterEntries: p.lim.MaxFilterEntries,
 		MaxPrefixLen:     p.lim.MaxPrefixLen,
 	}
+	p.told.p = p
 	p.life.init()
 	p.calls.idle.L = &p.mu
 	p.retired.max = p.lim.MaxRetired

@@ -72,6 +72,7 @@ const (
 
 // Info says what an association is. It never changes.
 type Info struct {
+	ID                          ID   // its name in key logs and traces
 	Client                      bool // this side dialled
 	Generation                  int  // crypto generation: 2 or 3
 	Profile                     frame.Profile
@@ -98,6 +99,7 @@ func newAssociation(h *handshake) *Association {
 		done:       make(chan struct{}),
 	}
 	a.info = Info{
+		ID:            h.id,
 		Client:        h.client,
 		Generation:    h.gen.number,
 		Profile:       frame.ProfileStandard,
@@ -349,9 +351,10 @@ func (k *flowKey) next() {
 	*k = flowKey{epoch: k.epoch + 1}
 }
 
-// derive makes the key if there is none.
-func (a *Association) derive(k *flowKey, root []byte, d keys.Direction, id frame.ChannelID) *keys.Key {
+// derive makes the key if there is none. ratchet is root's generation.
+func (a *Association) derive(k *flowKey, root []byte, ratchet uint64, d keys.Direction, id frame.ChannelID) *keys.Key {
 	if k.key == nil {
+		a.cfg.logKey(logTraffic, a.info.ID, a.hash, root, d, ratchet, id, k.epoch, a.suite)
 		key, err := keys.NewTrafficKey(a.hash, root, d, k.epoch, a.suite, id)
 		if err != nil {
 			panic("BUG: association: " + err.Error()) // the suite was negotiated

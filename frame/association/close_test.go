@@ -553,7 +553,7 @@ func TestLastFrameArrives(t *testing.T) {
 					default:
 					}
 				}
-				su.send(repeat(400, message{0x101, strings.Repeat("r", 20_000)})...)
+				su.send(repeat(100, message{0x101, strings.Repeat("r", 20_000)})...)
 				cu.send(repeat(2000, message{0x100, strings.Repeat("q", 20_000)})...)
 				<-seen
 				done := make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"slices"
@@ -67,7 +68,8 @@ type Config struct {
 
 	// A key is replaced before the next frame once it has sealed UpdateFrames frames
 	// (at least 2) or UpdateOctets octets of payload, or is UpdateAge old, whichever
-	// comes first. 0 is 2^22 frames, 2^36 octets, 1 h.
+	// comes first. 0 is 2^22 frames, 2^36 octets, 1 h. A peer that uses this package
+	// takes no more than 1000 new keys a second, and 4096 in a burst.
 	UpdateFrames, UpdateOctets uint64
 	UpdateAge                  time.Duration
 
@@ -88,6 +90,22 @@ type Config struct {
 	// the ERROR frames of generation 2. nil is silence.
 	Logger *slog.Logger
 
+	// KeyLogWriter, when set, gets the keys of every association, so that a capture
+	// can be decrypted: for debugging alone, because whoever reads it reads the
+	// associations. Each key is one Write of one line, when it is first used:
+	//
+	//	NPAMP_HANDSHAKE_KEY id direction 0 0000 0 suite key iv
+	//	NPAMP_TRAFFIC_KEY id direction ratchet channel epoch suite key iv
+	//
+	// id is the ID in hex, direction c2s or s2c, ratchet the generation of the root
+	// and epoch that of the key in decimal, channel and suite four hex digits, key 32
+	// and iv 12 octets in hex. The lines of one direction of one channel come in the
+	// order in which the keys are used. Where Config.TLS has no KeyLogWriter of its
+	// own TLS writes its secrets there too, in the format of NSS, so that one file
+	// opens both; readers of either kind pass over the other's lines. Write is called
+	// from several goroutines at once, as an *os.File allows. An error goes to Logger.
+	KeyLogWriter io.Writer
+
 	// Trace sees every frame that is sent, and every frame received that is
 	// authentic or belongs to the cleartext flights, in order. It is called on the
 	// reading and on the writing goroutine and must not block.
@@ -96,6 +114,7 @@ type Config struct {
 
 // A TraceFrame is one frame as Trace sees it.
 type TraceFrame struct {
+	ID      ID   // of the association
 	Sent    bool // by us
 	Header  frame.Header
 	Ratchet uint64 // generation of the root that its key descends from
@@ -129,6 +148,9 @@ const (
 
 	maxPongs       = 16   // PONGs waiting for the writer
 	pongRate       = 100  // PONGs a second, and in a burst
+	changeRate     = 1000 // changes of keys a second that a peer may make
+	changeBurst    = 4096 // and in a burst
+	rekemPrice     = 32   // simple changes that a REKEM counts for: it costs a key encapsulation
 	maxPongLen     = 64   // octets of a PING that are echoed
 	maxRekems      = 16   // REKEMs waiting for the writer; an initiator has one under way, others were overtaken
 	maxControl     = 1024 // other control frames waiting for the writer

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/npamp/disco/frame"
 	"github.com/npamp/disco/frame/dcbor"
@@ -28,6 +27,9 @@ func (a *Association) order(o order) error {
 	switch {
 	case a.state.Load() == stateEnded, a.state.Load() == stateClosing && o.typ != frame.TypeCloseAck:
 		return a.cause
+	case merge(a.queue, &o):
+		a.signal()
+		return nil
 	case o.typ == frame.TypePong && a.pongs >= maxPongs:
 		a.count.pingsDropped.Add(1)
 		return nil
@@ -41,6 +43,21 @@ func (a *Association) order(o order) error {
 	a.queue = append(a.queue, o)
 	a.signal()
 	return nil
+}
+
+// merge makes o, an acknowledgement, part of one in the list that it follows. So
+// the acknowledgements that wait do not grow with the frames they answer.
+func merge(list []order, o *order) bool {
+	if o.do != doAck {
+		return false
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if l := &list[i]; l.do == doAck && l.c == o.c && l.typ == o.typ && l.last+1 == o.first {
+			l.last = o.last
+			return true
+		}
+	}
+	return false
 }
 
 // answer orders an answer to the peer. One that lets too many pile up loses the
@@ -81,14 +98,10 @@ func (a *Association) allChannel(c *channel, h frame.Header, body []byte) {
 // flood of PINGs is answered in part: pongRate a second, and maxPongs waiting for
 // the writer.
 func (a *Association) ping(c *channel, body []byte) {
-	in, now := &a.in, time.Now()
-	in.pongs = min(in.pongs+pongRate*now.Sub(in.pongsAt).Seconds(), pongRate)
-	in.pongsAt = now
-	if !c.peerAdvertised || in.pongs < 1 {
+	if !c.peerAdvertised || !a.in.pongs.take(1, pongRate, pongRate) {
 		a.count.pingsDropped.Add(1)
 		return
 	}
-	in.pongs--
 	a.order(orderFrame(c, frame.TypePong, body[:min(len(body), maxPongLen)]))
 }
 
@@ -205,6 +218,16 @@ func (a *Association) controlFrame(c *channel, h frame.Header, body []byte) {
 	default:
 		a.illegal(h, errUnexpected, &a.count.unlisted)
 	}
+}
+
+// changing notes a change of keys by the peer, at the price of so many simple
+// ones; false says that it made too many, which ends the association.
+func (a *Association) changing(h frame.Header, price float64) bool {
+	if a.in.changes.take(price, changeRate, changeBurst) {
+		return true
+	}
+	a.fail(frame.CodeUnexpectedMessage, &ProtocolError{frame.CodeUnexpectedMessage, h.Channel, h.Type, errFlood})
+	return false
 }
 
 // marker returns the body that is one TLV of 8 octets.

@@ -149,5 +149,8 @@ func (c *config) baseTLS(from *tls.Config) *tls.Config {
 	t.MinVersion = max(t.MinVersion, tls.VersionTLS13)
 	t.SessionTicketsDisabled = true
 	t.ClientSessionCache = nil
+	if t.KeyLogWriter == nil {
+		t.KeyLogWriter = c.KeyLogWriter
+	}
 	return t
 }

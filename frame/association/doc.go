@@ -44,9 +44,10 @@
 // All are fields of [Config] or named here: 256 handshakes at once of 10 s each,
 // frames of at most 4 KiB until the peer is known and of 16 MiB afterwards, of at
 // most 1 MiB from our endpoints, 16 PONGs and 1024 other answers waiting for the
-// writer, 100 PONGs a second, 1024 acknowledgements owed by the peer, in generation
-// 2 1024 frames that fail authentication. An idle end holds one buffer of 4 KiB, and
-// less than 20 KiB in all beyond its stream.
+// writer (acknowledgements in a row are one), 100 PONGs a second, 1000 new keys of
+// the peer's a second and 4096 in a burst, 1024 acknowledgements owed by the peer,
+// in generation 2 1024 frames that fail authentication. An idle end holds one
+// buffer of 4 KiB, and less than 20 KiB in all beyond its stream.
 //
 // # Limitations
 //

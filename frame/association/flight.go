@@ -13,6 +13,9 @@ import (
 // SERVER_HELLO into the transcript.
 func (h *handshake) writeClear(typ frame.Type, payload []byte) error {
 	h.transcript.AddFrame(typ, payload)
+	if typ == frame.TypeClientHello {
+		h.id = helloID(payload)
+	}
 	hdr := frame.Header{Type: typ, PayloadLen: uint32(len(payload))}
 	h.trace(true, hdr, payload)
 	return h.write(append(frame.AppendHeader(nil, hdr), payload...))
@@ -44,6 +47,9 @@ func (h *handshake) readClear(typ frame.Type) ([]byte, error) {
 		return nil, err
 	}
 	payload := slices.Clone(raw[frame.HeaderLen:])
+	if typ == frame.TypeClientHello {
+		h.id = helloID(payload)
+	}
 	h.trace(false, hdr, payload)
 	return payload, nil
 }
@@ -104,7 +110,7 @@ func expect(got, want frame.Header) error {
 
 func (h *handshake) trace(sent bool, hdr frame.Header, plain []byte) {
 	if h.cfg.Trace != nil {
-		h.cfg.Trace(TraceFrame{Sent: sent, Header: hdr, Plaintext: plain})
+		h.cfg.Trace(TraceFrame{ID: h.id, Sent: sent, Header: hdr, Plaintext: plain})
 	}
 }
 

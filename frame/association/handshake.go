@@ -29,6 +29,7 @@ type handshake struct {
 	cfg    *config
 	client bool
 
+	id         ID // once CLIENT_HELLO is there
 	transcript *keys.Transcript
 	suite      keys.Suite
 	secrets    *keys.HandshakeSecrets
@@ -274,6 +275,9 @@ func (h *handshake) choose(tlvs [5][]byte) error {
 func (h *handshake) derive(secret []byte) (err error) {
 	defer keys.Erase(secret)
 	h.secrets = keys.DeriveHandshake(keys.ProfileHash(frame.ProfileStandard), secret, h.transcript.Sum())
+	for d, secret := range [][]byte{keys.ClientToServer: h.secrets.Client, keys.ServerToClient: h.secrets.Server} {
+		h.cfg.logKey(logHandshake, h.id, h.secrets.Hash, secret, keys.Direction(d), 0, frame.ChannelControl, 0, h.suite)
+	}
 	if h.send, err = h.secrets.Key(direction(h.client), h.suite); err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ type inbound struct {
 	hello     helloState
 
 	idleAt  time.Time // the read deadline that is set; zero for none
-	pongs   float64   // PONGs that may be sent now
-	pongsAt time.Time // when that was so
+	pongs   bucket    // PONGs that may be sent
+	changes bucket    // changes of keys that the peer may make
 }
 
 // read is the reading goroutine.
@@ -113,7 +113,7 @@ func (a *Association) receive(h frame.Header, raw []byte) {
 	if h.Seq != c.in.seq && !a.outOfTurn(c, h, raw) {
 		return
 	}
-	plain, err := a.derive(&c.in, a.in.root, direction(!a.client), c.id).OpenFrame(h, raw)
+	plain, err := a.derive(&c.in, a.in.root, a.generation.Load(), direction(!a.client), c.id).OpenFrame(h, raw)
 	if err != nil {
 		a.unauthentic(h, &a.count.badTag)
 		return
@@ -138,7 +138,7 @@ func (a *Association) receive(h frame.Header, raw []byte) {
 	}
 	a.pings.heard()
 	if a.cfg.Trace != nil {
-		a.cfg.Trace(TraceFrame{Header: h, Ratchet: a.generation.Load(), Epoch: c.in.epoch, Plaintext: plain})
+		a.cfg.Trace(TraceFrame{ID: a.info.ID, Header: h, Ratchet: a.generation.Load(), Epoch: c.in.epoch, Plaintext: plain})
 	}
 	if c.id != frame.ChannelControl && !a.flow.take(uint64(h.PayloadLen)) {
 		a.fail(frame.CodeFlowControl, &ProtocolError{frame.CodeFlowControl, h.Channel, h.Type, errWindow})
@@ -165,7 +165,7 @@ func (a *Association) outOfTurn(c *channel, h frame.Header, raw []byte) bool {
 			break
 		}
 		if a.cfg.Trace != nil {
-			a.cfg.Trace(TraceFrame{Header: h, Plaintext: plain})
+			a.cfg.Trace(TraceFrame{ID: a.info.ID, Header: h, Plaintext: plain})
 		}
 		a.end(parseError(plain, true), 0, nil, nil)
 	case a.gen.closeOnGap:

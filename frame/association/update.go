@@ -89,13 +89,16 @@ func (a *Association) peerUpdate(c *channel, h frame.Header, body []byte) {
 		a.fail(frame.CodeKeyUpdateOutOfOrder, &ProtocolError{frame.CodeKeyUpdateOutOfOrder, h.Channel, h.Type, errMarker})
 		return
 	}
+	if !a.changing(h, 1) {
+		return
+	}
 	c.in.next()
 	a.count.keyUpdatesIn.Add(1)
 	if !c.peerAdvertised {
 		a.count.unanswered.Add(1)
 		return
 	}
-	a.answer(h, orderFrame(c, frame.TypeKeyUpdateAck, marker(frame.TagKeyUpdateMarker, epoch)))
+	a.answer(h, order{do: doAck, c: c, typ: frame.TypeKeyUpdateAck, first: epoch, last: epoch})
 }
 
 // updateAcked acts on KEY_UPDATE_ACK.
@@ -164,6 +167,9 @@ func (a *Association) peerRatchet(h frame.Header, body []byte) {
 		a.badRatchet(h, errRatchet)
 		return
 	}
+	if !a.changing(h, 1) {
+		return
+	}
 	a.receiveRoot(keys.RatchetStep(a.hash, a.in.root, next))
 	a.mu.Lock()
 	if a.rekem != nil && a.rekem.generation == next {
@@ -171,7 +177,7 @@ func (a *Association) peerRatchet(h frame.Header, body []byte) {
 		a.count.rekemRefused.Add(1)
 	}
 	a.mu.Unlock()
-	a.answer(h, orderFrame(a.control(), frame.TypeMasterRatchetAck, marker(frame.TagRatchetGeneration, next)))
+	a.answer(h, order{do: doAck, c: a.control(), typ: frame.TypeMasterRatchetAck, first: next, last: next})
 }
 
 // ratchetAcked acts on MASTER_RATCHET_ACK.
@@ -228,6 +234,9 @@ func (a *Association) peerRekem(h frame.Header, body []byte) {
 	tlvs, err := exactTLVs(body, frame.TagKEMShare, frame.TagRatchetGeneration)
 	if err != nil || len(tlvs[0]) != keys.KEMShareLen || len(tlvs[1]) != 8 {
 		a.badRatchet(h, errBody)
+		return
+	}
+	if !a.changing(h, rekemPrice) {
 		return
 	}
 	if a.answering.Add(1) > maxRekems {

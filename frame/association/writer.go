@@ -36,12 +36,15 @@ type order struct {
 	n     int        // octets of body
 	body  [maxPongLen]byte
 	rekem *rekem // doRekem, doRekemAck
+
+	first, last uint64 // doAck: epochs or generations
 }
 
 type orderKind uint8
 
 const (
 	doSend     orderKind = iota // a frame
+	doAck                       // a frame of typ for each of first to last
 	doUpdate                    // KEY_UPDATE on c
 	doRatchet                   // MASTER_RATCHET
 	doRekem                     // REKEM
@@ -166,7 +169,11 @@ func (a *Association) obey() {
 	a.alert.Store(false)
 	a.mu.Lock()
 	state := a.state.Load()
-	w.orders = append(w.orders, a.queue...)
+	for i := range a.queue {
+		if !merge(w.orders, &a.queue[i]) {
+			w.orders = append(w.orders, a.queue[i])
+		}
+	}
 	clear(a.queue)
 	if a.queue = a.queue[:0]; cap(a.queue) > maxPongs {
 		a.queue = nil
@@ -239,6 +246,16 @@ func (a *Association) carryOut(state int32) {
 // carry carries out one order; false says that the peer's window has no room.
 func (a *Association) carry(o *order) bool {
 	switch o.do {
+	case doAck:
+		tag := frame.TagKeyUpdateMarker
+		if o.typ == frame.TypeMasterRatchetAck {
+			tag = frame.TagRatchetGeneration
+		}
+		for ; o.first <= o.last; o.first++ {
+			if !a.put(o.c, o.typ, marker(tag, o.first)) {
+				return false
+			}
+		}
 	case doUpdate:
 		return a.updateKey(o.c)
 	case doRatchet:
@@ -282,7 +299,7 @@ func (a *Association) seal(c *channel, typ frame.Type, at int) {
 	if k.seq == math.MaxUint64 {
 		panic("BUG: association: sequence numbers exhausted")
 	}
-	key := a.derive(k, w.root, direction(a.client), c.id)
+	key := a.derive(k, w.root, w.gen, direction(a.client), c.id)
 	if k.born.IsZero() {
 		k.born = w.now
 	}
@@ -290,7 +307,7 @@ func (a *Association) seal(c *channel, typ frame.Type, at int) {
 	n := len(w.buf) - at - frame.HeaderLen + frame.TagLen
 	if a.cfg.Trace != nil {
 		h.PayloadLen = uint32(n)
-		a.cfg.Trace(TraceFrame{Sent: true, Header: h, Ratchet: w.gen, Epoch: k.epoch,
+		a.cfg.Trace(TraceFrame{ID: a.info.ID, Sent: true, Header: h, Ratchet: w.gen, Epoch: k.epoch,
 			Plaintext: w.buf[at+frame.HeaderLen:]})
 	}
 	w.buf = key.SealFrame(slices.Grow(w.buf, frame.TagLen), at, h)

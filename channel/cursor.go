@@ -19,6 +19,7 @@ type chain struct {
 	matcher  record.Matcher
 	used     time.Time
 	issued   map[record.Position]disco.Cursor // so that reading a page again gives the same cursor
+	pushed   bool                             // it is the snapshot of a subscription, too [C15]
 }
 
 // A mark is what a cursor stands for.

@@ -99,6 +99,7 @@ func (p *Peer) snapshot() *record.Snapshot { return p.hub.Source().Snapshot() }
 
 // frame makes the RESULT, or the refusal of one.
 func (a *answer) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
+	p.overtake(a.chain)
 	now := p.snapshot()
 	page := p.page()
 	switch c := a.chain; {
@@ -131,6 +132,20 @@ func (a *answer) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 	b = disco.AppendResultHead(b, a.corr, n, next.Done())
 	b = c.snapshot.AppendRange(b, &c.matcher, from, next, page.MaxRecordLen)
 	return disco.AppendResultTail(b, next.Done(), cur), disco.TypeResult, true
+}
+
+// overtake tells the subscriptions whose snapshot the chain is that a page of it
+// is about to be sent besides their own. Whatever is hidden before they know is
+// found by who asks for the present snapshot afterwards.
+func (p *Peer) overtake(c *chain) {
+	if c == nil || !c.pushed {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.subs {
+		s.Ahead(c.snapshot)
+	}
 }
 
 // refuse makes a DISCO_ERROR in place of the RESULT.
@@ -221,7 +236,9 @@ func (p *Peer) snapshotCursor(snap *record.Snapshot, pos record.Position) disco.
 	if s == nil || s.Subscription != p.paging {
 		return newCursor()
 	}
-	return p.issue(p.cursors.of(snap, s.filter), pos)
+	c := p.cursors.of(snap, s.filter)
+	c.pushed = true
+	return p.issue(c, pos)
 }
 
 // couldFollow reports whether the snapshot of a subscription is faithful.

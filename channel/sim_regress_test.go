@@ -3,7 +3,9 @@ package channel
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/npamp/disco/channel/channeltest"
 	"github.com/npamp/disco/record"
 )
 
@@ -44,6 +46,68 @@ func TestMergedEventsOfARecordShownAgain(t *testing.T) {
 		}
 		if n := sub.Len(); n != 2 {
 			t.Errorf("%d records", n)
+		}
+	})
+}
+
+// byHand is a pair of peers whose frames the test moves.
+func byHand(t *testing.T, ca, cb Config) (a, b *Peer, l *channeltest.Link) {
+	t.Helper()
+	l = channeltest.NewLink(channeltest.Info(), channeltest.Info()).ByHand()
+	ta, tb := l.Ends()
+	var err error
+	if a, err = New(ta, ca); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = New(tb, cb); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b, l
+}
+
+// carry moves one frame from a side to the other.
+func carry(t *testing.T, l *channeltest.Link, from channeltest.Side) {
+	t.Helper()
+	synctest.Wait()
+	if l.Take(from, 1) != 1 || l.Deliver(from.Other(), 1) != 1 {
+		t.Fatalf("%v has no frame", from)
+	}
+	synctest.Wait()
+}
+
+// A page that the subscriber asked for overtakes the one that is pushed: what is
+// on it has been told, so that hiding it has to be told too [C15, C53].
+//
+// Covers: C15, C53
+func TestHiddenAfterItWasPulled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hidden := false
+		a, b, l := byHand(t, Config{}, Config{Hub: hub(t, newSet(t, tool("t1", "a"), tool("t2", "a"))), Limits: Limits{MaxPageRecords: 1},
+			Visible: func(r record.Record) bool { return !hidden || r.ID() != "t2" }})
+		sub, err := a.Subscribe(record.Filter{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		carry(t, l, channeltest.A) // SUBSCRIBE
+		carry(t, l, channeltest.B) // the first page
+		later(2 * time.Second)
+		carry(t, l, channeltest.A) // QUERY for the second
+		carry(t, l, channeltest.B) // which goes before the one that is pushed
+		if n := sub.Len(); n != 2 || sub.Stale() {
+			t.Fatalf("%d records, stale: %v", n, sub.Stale())
+		}
+		hidden = true
+		b.Refresh()
+		for range 5 {
+			l.Take(channeltest.B, 1)
+			l.Deliver(channeltest.A, 1)
+			l.Take(channeltest.A, 1)
+			l.Deliver(channeltest.B, 1)
+			synctest.Wait()
+		}
+		if _, ok := sub.Get("t2"); ok {
+			t.Error("what is hidden is still shown")
 		}
 	})
 }

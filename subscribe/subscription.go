@@ -26,6 +26,7 @@ type Subscription struct {
 	unacknowledged bool // the first RESULT has not been given
 	cancelled      bool
 	pages          *pages    // until the last was given
+	ahead          bool      // the peer may have more of it than was given
 	queue          []*shared // that wait, oldest first
 	one            [1]*shared
 	net            map[record.ID]state // what waited longest, merged
@@ -147,6 +148,9 @@ func (s *Subscription) turn(after *record.Snapshot) {
 		from = r.ID()
 	}
 	*s.pages = pages{after, after.Before(from)}
+	if s.ahead {
+		return // it may have been told of that record and those after it, as they were
+	}
 	octets := 0
 	for id := range s.net {
 		if id >= from {
@@ -155,6 +159,18 @@ func (s *Subscription) turn(after *record.Snapshot) {
 	}
 	s.netLen += octets
 	s.box.charge(s, octets)
+}
+
+// Ahead says that the peer may get pages of the snapshot, if that is the one being
+// sent, besides those that AppendFrame gives: by a QUERY with a cursor [C15]. It
+// is called before such a page is made. What is hidden later is then told as
+// withdrawn wherever the snapshot has got to.
+func (s *Subscription) Ahead(of *record.Snapshot) {
+	s.box.mu.Lock()
+	defer s.box.mu.Unlock()
+	if s.pages != nil && s.pages.snapshot == of {
+		s.ahead = true
+	}
 }
 
 // A CursorFunc returns a cursor by which a QUERY with the subscription's filter

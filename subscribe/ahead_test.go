@@ -1,0 +1,38 @@
+package subscribe
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/npamp/disco/record"
+)
+
+// What the peer read ahead of the pages that it is sent is withdrawn when it is
+// hidden; what it did not is not mentioned.
+//
+// Covers: C15, C53
+func TestHiddenAheadOfTheSnapshot(t *testing.T) {
+	for _, ahead := range []bool{true, false} {
+		set := newSet()
+		var hidden atomic.Bool
+		p := record.Project(set, func(r record.Record) bool { return !hidden.Load() || r.ID() != "t2" })
+		h := NewHub(p)
+		put(t, set, tool(t, "t1", "a", 1), tool(t, "t2", "a", 1), tool(t, "t3", "a", 1))
+		o := NewOutbox(func() {})
+		x := subscribeTo(t, h, o, "1", record.Filter{}, Options{})
+		x.page.MaxRecords = 1
+		drain(t, o, 1, x)
+		x.s.Ahead(record.NewSet(record.SetConfig{}).Snapshot()) // of another snapshot
+		if ahead {
+			x.s.Ahead(p.Snapshot())
+			x.view["t2"] = tool(t, "t2", "a", 1).WithRevision(1) // by a QUERY
+		}
+		hidden.Store(true)
+		p.Refresh()
+		drain(t, o, all, x)
+		if x.check(p); x.updates > 0 != ahead {
+			t.Errorf("ahead: %v, %d updates", ahead, x.updates)
+		}
+		h.Close()
+	}
+}

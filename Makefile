@@ -6,7 +6,7 @@ STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME  ?= 20s
 RATIOS     = ./disco ./record ./subscribe ./channel
 
-.PHONY: run test race conformance ratios fuzz lint build check
+.PHONY: run test race conformance ratios versus fuzz lint build check
 
 run: ## both ends over a real association: list, watch a change arrive, close
 	@$(GO) run ./cmd/disco-probe demo
@@ -24,6 +24,9 @@ ratios: ## what is fast measured against what it is made of, a JSON line each; f
 	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; status=0; \
 	  NPAMP_RATIOS=1 $(GO) test -v -count=1 -p 1 -run '^TestRatios$$' $(RATIOS) >"$$out" 2>&1 || status=$$?; \
 	  grep '^{' "$$out" || cat "$$out"; exit $$status
+
+versus: ## beside MCP, etcd, NATS, xDS and the floor, in one run; a module of its own, slow to build
+	@cd cmd/disco-versus && $(GO) run .
 
 build: ## the command
 	$(GO) build -o disco-probe ./cmd/disco-probe

@@ -4,6 +4,7 @@ GO        ?= go
 GOTESTSUM  = $(GO) run gotest.tools/gotestsum@v1.13.0
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME  ?= 20s
+MODEL     ?= -DROLES=1 -DCHANGES=3
 RATIOS     = ./disco ./record ./subscribe ./channel
 
 .PHONY: run test race conformance ratios versus fuzz lint build check
@@ -38,6 +39,11 @@ fuzz: ## each fuzz target for FUZZTIME
 	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
 	  done; \
 	done
+
+model: ## the state machine, exhaustively; needs Debian's spin and a C compiler
+	@dir=$$(mktemp -d) && cp testvectors/model/discovery.pml $$dir && cd $$dir && spin -a $(MODEL) discovery.pml >/dev/null && \
+	  cc -O2 -w -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m500000 | tee out && rm -rf $$dir/pan* && \
+	  grep -q 'errors: 0' out; ok=$$?; rm -rf $$dir; exit $$ok
 
 lint: ## formatting, vet, static analysis, tidy modules, import arrows, 32-bit build
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

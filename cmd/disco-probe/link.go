@@ -28,10 +28,11 @@ type linkFlags struct {
 	generation      int
 	timeout         time.Duration
 	strict          bool
-	trace           bool
+	lookFlags
 
 	// Of a command that dials.
 	pin         string
+	known       string
 	insecureTLS bool
 }
 
@@ -47,12 +48,13 @@ func (l *linkFlags) add(f *pflag.FlagSet, timeout time.Duration, meaning string)
 	f.IntVar(&l.generation, "generation", 0, "take this crypto `generation` alone: 2 or 3")
 	f.DurationVar(&l.timeout, "timeout", timeout, meaning)
 	f.BoolVar(&l.strict, "strict", false, "end with 5 where records were skipped or the set is partial")
-	f.BoolVar(&l.trace, "trace", false, "say each frame on standard error")
+	l.lookFlags.add(f)
 }
 
 // addDial adds the flags of a command that dials.
 func (l *linkFlags) addDial(f *pflag.FlagSet) {
 	f.StringVar(&l.pin, "pin", "", "peer's Ed25519 `KEY`, in hex or as PeerHandle; no other is accepted")
+	f.StringVar(&l.known, "known-peers", "", "remember in `FILE` who is at which address, and refuse another one there")
 	f.BoolVar(&l.insecureTLS, "insecure-tls", false, "take any TLS certificate: the N-PAMP handshake authenticates")
 }
 
@@ -131,10 +133,11 @@ func (a address) loopback() bool {
 
 // A dialer makes associations with one peer, under one identity.
 type dialer struct {
-	app  *app
-	addr address
-	cfg  *association.Config
-	link *linkFlags
+	app   *app
+	addr  address
+	cfg   *association.Config
+	link  *linkFlags
+	known *knownPeers // nil: nobody is remembered
 }
 
 func (a *app) newDialer(addr string, l *linkFlags) (*dialer, error) {
@@ -158,24 +161,48 @@ func (a *app) newDialer(addr string, l *linkFlags) (*dialer, error) {
 			return nil
 		}
 	}
-	// TLS only carries: with a pin, or on this machine, the N-PAMP handshake
-	// alone says who the peer is.
-	cfg.TLS.InsecureSkipVerify = l.pin != "" || l.insecureTLS || to.loopback()
+	d := &dialer{app: a, addr: to, cfg: cfg, link: l}
+	met := false
+	if l.known != "" {
+		d.known = &knownPeers{l.known}
+		if met, err = d.rememberPeers(); err != nil {
+			return nil, err
+		}
+	}
+	// TLS only carries: with a pin, where we know who is there, or on this machine,
+	// the N-PAMP handshake alone says who the peer is.
+	cfg.TLS.InsecureSkipVerify = l.pin != "" || met || l.insecureTLS || to.loopback()
 	if l.timeout > 0 {
 		cfg.HandshakeTimeout = l.timeout
 	}
-	return &dialer{a, to, cfg, l}, nil
+	if err := a.observe(&l.lookFlags, cfg); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// rememberPeers has the known peers checked in each handshake, and reports whether
+// there are any at the address.
+func (d *dialer) rememberPeers() (met bool, err error) {
+	list, _, err := d.known.read()
+	pinned := d.cfg.VerifyPeer
+	d.cfg.VerifyPeer = func(pub ed25519.PublicKey) error {
+		if pinned != nil {
+			if err := pinned(pub); err != nil {
+				return err
+			}
+		}
+		return d.known.verify(d.addr, pub)
+	}
+	return len(at(list, d.addr)) > 0, err
 }
 
 // dial makes an association and says with whom.
 func (d *dialer) dial(ctx context.Context) (*association.Association, error) {
-	cfg := *d.cfg
-	var t *tracer
-	if d.link.trace {
-		t = &tracer{app: d.app}
-		cfg.Trace = t.frame
+	as, err := association.Dial(ctx, d.addr.hostport, d.cfg)
+	if err != nil {
+		d.app.look.failed(err)
 	}
-	as, err := association.Dial(ctx, d.addr.hostport, &cfg)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -185,12 +212,20 @@ func (d *dialer) dial(ctx context.Context) (*association.Association, error) {
 	default:
 		return nil, &failure{exit: exitConnect, err: hint(err)}
 	}
-	info := as.Info()
-	if t != nil {
-		t.opened(info)
-	}
-	if d.link.pin == "" {
-		d.app.note("peer is %s, which no --pin confirms", describeKey(info.PeerIdentity))
+	d.app.look.opened(as)
+	who := as.Info().PeerIdentity
+	switch {
+	case d.known != nil:
+		first, err := d.known.remember(d.addr, who)
+		if err != nil {
+			as.Close()
+			return nil, failf(exitLocal, "the peer cannot be remembered: %w", err)
+		}
+		if first {
+			d.app.note("peer is %s, met at %s for the first time and written to %s", describeKey(who), d.addr.hostport, d.known.file)
+		}
+	case d.link.pin == "":
+		d.app.note("peer is %s, which no --pin confirms", describeKey(who))
 	}
 	return as, nil
 }

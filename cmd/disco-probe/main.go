@@ -26,5 +26,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (a *app) main(ctx context.Context, args []string) int {
 	root := a.rootCommand()
 	root.SetArgs(append([]string{}, args...)) // never nil: nil is os.Args
-	return a.finish(ctx, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if a.look != nil {
+		a.look.close()
+	}
+	return a.finish(ctx, err)
 }

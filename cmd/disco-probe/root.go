@@ -22,6 +22,7 @@ type app struct {
 	formatSet bool   // one of them was given
 
 	backoff func(attempt int) time.Duration // before a peer is dialled again
+	look    *observer                       // nil: nobody looks inside
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
@@ -79,6 +80,7 @@ standard error.`,
 		a.announceCommand(),
 		a.decodeCommand(),
 		a.rawCommand(),
+		a.replayCommand(),
 		a.testeeCommand(),
 		a.vectorsCommand(),
 		a.keygenCommand(),

@@ -54,9 +54,8 @@ where and as whom. It ends when it is interrupted.`,
 			return err
 		}
 		s := &server{app: a, lib: lib}
-		if link.trace {
-			s.trace = &tracer{app: a}
-			cfg.Trace = s.trace.frame
+		if err := a.observe(&link.lookFlags, cfg); err != nil {
+			return err
 		}
 		return s.run(ctx, listen, cfg, reload)
 	})
@@ -94,10 +93,9 @@ func allowed(list []string) (func(ed25519.PublicKey) error, error) {
 
 // A server advertises a library to everybody who connects.
 type server struct {
-	app   *app
-	lib   *library
-	trace *tracer // nil: none
-	hub   *subscribe.Hub
+	app *app
+	lib *library
+	hub *subscribe.Hub
 }
 
 // run serves until ctx is done, and closes everything before it returns.
@@ -163,9 +161,7 @@ func (s *server) announceListening(l *association.Listener, pub ed25519.PublicKe
 // serve answers one peer until it or we end the association.
 func (s *server) serve(ctx context.Context, as *association.Association) {
 	info := as.Info()
-	if s.trace != nil {
-		s.trace.opened(info)
-	}
+	s.app.look.opened(as)
 	who := fmt.Sprintf("peer %s at %v", describeKey(info.PeerIdentity), info.RemoteAddr)
 	p, err := newPeer(as, channel.Config{
 		Hub:    s.hub,

@@ -130,8 +130,12 @@ func (w *watcher) run(ctx context.Context, limit time.Duration) error {
 }
 
 // mends reports whether dialling again may mend it. A refusal that asks to come
-// back later does where the peer took us before; at first it is an answer.
+// back later does where the peer took us before; at first it is an answer. Another
+// one in the peer's place is never followed.
 func (w *watcher) mends(end ending) bool {
+	if stranger := (*strangerError)(nil); errors.As(end.err, &stranger) {
+		return false
+	}
 	return end.reason == "lost" || end.reason == "closed" || w.synced && channel.Temporary(end.err)
 }
 

@@ -126,17 +126,11 @@ func TestOrderOfChecks(t *testing.T) {
 		rule         string
 		offset       int
 	}{
-		{"trailing octet and wrong kind", "a20019010401410100", 1, "trailing", 8},
 		{"long form behind wrong kind", "a300190104014101021801", 1, "shortest-form", 9},
 		{"invalid text behind wrong kind", "a3001901040141010461ff", 1, "utf8", 9},
 		{"wrong kind and empty corr", "a2001901040140", 2, "kind-mismatch", 2},
-		{"wrong kind and no corr", "a100190104", 2, "kind-mismatch", 2},
-		{"wrong kind and negative key", "a3001901040141012000", 2, "kind-mismatch", 2},
-		{"kind of this channel no more", "a200190107014101", 2, "kind-mismatch", 2},
-		{"kind 0", "a20000014101", 2, "kind-mismatch", 2},
 		{"kind is text, corr empty", "a20061610140", 1, "wrong-type", 2},
 		{"no kind, corr empty", "a10140", 1, "missing", 0},
-		{"corr empty and negative key", "a30019010001402000", 1, "empty", 6},
 		{"corr text and kinds null", "a30019010001616102f6", 1, "wrong-type", 6},
 		{"negative key behind kinds null", "a40019010001410102f62000", 1, "negative-key", 10},
 		{"kinds null, then tolerant null", "a40019010001410102f605f6", 1, "wrong-type", 9},
@@ -156,36 +150,19 @@ func TestOrderOfChecks(t *testing.T) {
 	}
 }
 
-// Covers: C4, F02, F04, F10
+// What the vectors do not ask, of payloads that are accepted too.
+// Covers: C4, F02, F10
 func TestScanCorr(t *testing.T) {
 	tests := []struct {
 		name, octets, want string
 	}{
 		{"V1", "a200190100014101", "01"},
 		{"another frame_kind", "a20001014101", "01"},
-		{"out of order", "a201410100190100", "01"},
-		{"long head", "a20019010001580101", "01"},
-		{"long key", "a20019010018014101", "01"},
-		{"long map head", "b80200190100014101", "01"},
-		{"indefinite map", "bf00190100014101ff", "01"},
-		{"indefinite map without break", "bf00190100014101", ""},
 		{"64 octets", "a1015840" + strings.Repeat("00", 64), strings.Repeat("00", 64)},
 		{"65 octets", "a1015841" + strings.Repeat("00", 65), ""},
-		{"empty", "a2001901000140", ""},
-		{"text", "a200190100016161", ""},
-		{"twice", "a300190100014101014102", ""},
 		{"twice, once as text", "a300190100014101016161", ""},
-		{"twice, once with a long key", "a30019010001410118014102", ""},
-		{"indefinite string", "a200190100015f4101ff", ""},
 		{"tagged", "a20019010001c24101", ""},
-		{"none", "a100190100", ""},
-		{"not a map", "05", ""},
 		{"array", "82014101", ""},
-		{"nothing", "", ""},
-		{"octets after", "a20019010001410100", "01"},
-		{"truncated behind it", "a300190100014101", ""},
-		{"truncated array", "a300190100014101029bffffffffffffffff", ""},
-		{"invalid text", "a3001901000141010461ff", "01"},
 		{"unused simple value", "a30019010001410104f800", ""},
 		{"reserved head", "a300190100014101041c", ""},
 		{"float", "a30019010001410104f97e01", "01"},
@@ -206,8 +183,8 @@ func TestScanCorr(t *testing.T) {
 	}
 }
 
-// Payloads of the failures that comparable systems had.
-// Covers: F01, F02, F03, F04, F05, F07, F08, F10, F11, F12, F13, F14, DISC-4.1-06, DISC-4.1-11
+// Payloads of the failures that comparable systems had, beside the vectors.
+// Covers: F02, F05, F07, F10, F12, F14, DISC-4.1-06, DISC-4.1-11
 func TestFailuresSeenElsewhere(t *testing.T) {
 	const record9 = "a5004270310101020104a200010101"
 	tests := []struct {
@@ -218,59 +195,30 @@ func TestFailuresSeenElsewhere(t *testing.T) {
 		offset int
 		reply  string
 	}{
-		{"F01", TypeQuery, "a201410100190100", "key-order", 4, "error"},
-		{"F02 kinds twice", TypeQuery, "a400190100014101028101028103", "duplicate-key", 11, "error"},
-		{"F02 corr twice", TypeQuery, "a300190100014101014102", "duplicate-key", 8, "uncorrelated"},
 		{"F02 in a record", TypeResult, "a4001901010141010281a50042703101010201020204a20001010103f5", "duplicate-key", 19, "none"},
 		{"F02 in a body", TypeResult, "a4001901010141010281a4004270310101020104a300010101010203f5", "duplicate-key", 25, "none"},
-		{"F03 key -1 behind 24", TypeQuery, "a4001901000141011818f520f5", "negative-key", 11, "error"},
-		{"F03 length first", TypeQuery, "a40019010001410120f51818f5", "key-order", 10, "error"},
-		{"F04 long integer", TypeQuery, "a2001a00000100014101", "shortest-form", 2, "error"},
-		{"F04 long length", TypeQuery, "a20019010001580101", "shortest-form", 6, "error"},
-		{"F04 indefinite map", TypeQuery, "bf00190100014101ff", "indefinite", 0, "error"},
-		{"F04 indefinite corr", TypeQuery, "a200190100015f4101ff", "indefinite", 6, "uncorrelated"},
 		{"F05 array of 2^64-1", TypeQuery, "a300190100014101029bffffffffffffffff", "truncated", 9, "uncorrelated"},
 		{"F05 array of 2^31-1", TypeQuery, "a300190100014101029a7fffffff", "truncated", 9, "uncorrelated"},
-		{"F05 corr of 2^63-1", TypeQuery, "a200190100015b7fffffffffffffff", "truncated", 6, "uncorrelated"},
 		{"F07 100,000 levels", TypeQuery, "a30019010001410102" + strings.Repeat("81", 100_000), "depth", 16, "uncorrelated"},
 		{"F07 in an unknown key", TypeQuery, "a30019010001410107" + strings.Repeat("81", 200) + "00", "depth", 16, "uncorrelated"},
 		{"F07 as deep as may be", TypeQuery, "a30019010001410107" + strings.Repeat("81", 7) + "00", "", 0, ""},
-		{"F08 overlong", TypeQuery, "a3001901000141010462c0ae", "utf8", 9, "error"},
-		{"F08 surrogate", TypeQuery, "a3001901000141010463eda080", "utf8", 9, "error"},
-		{"F10 key as text", TypeQuery, "a300190100014101613280", "key-type", 8, "error"},
 		{"F10 name as bytes", TypeResult, "a4001901010141010281a4004274310103020104a200416e010103f5", "wrong-type", 22, "none"},
 		{"F10 record_id as text", TypeResult, "a4001901010141010281a4006274310103020104a200616e010103f5", "wrong-type", 12, "none"},
-		{"F10 corr as text", TypeQuery, "a200190100016161", "wrong-type", 6, "uncorrelated"},
-		{"F11 kinds empty", TypeQuery, "a3001901000141010280", "", 0, ""},
-		{"F12 records null", TypeResult, "a40019010101410102f603f5", "wrong-type", 9, "none"},
-		{"F12 record null", TypeResult, "a4001901010141010281f603f5", "wrong-type", 10, "none"},
-		{"F12 kinds null", TypeQuery, "a30019010001410102f6", "wrong-type", 9, "error"},
 		{"F12 float in kinds", TypeQuery, "a3001901000141010281f93c00", "wrong-type", 10, "error"},
-		{"F13 octet after", TypeQuery, "a20019010001410100", "trailing", 8, "error"},
-		{"F13 nothing", TypeQuery, "", "truncated", 0, "uncorrelated"},
-		{"F14 unknown key", TypeQuery, "a300190100014101181800", "", 0, ""},
 		{"F14 in a record", TypeResult, "a4001901010141010281" + record9 + "18180003f5", "", 0, ""},
 		{"F14 in a body", TypeResult, "a4001901010141010281a4004270310101020104a30001010118180003f5", "", 0, ""},
-		{"F14 negative key", TypeQuery, "a3001901000141012000", "negative-key", 8, "error"},
-		{"key -2^64", TypeQuery, "a3001901000141013bffffffffffffffff00", "negative-key", 8, "error"},
 		{"known tag", TypeQuery, "a30019010001410102c180", "wrong-type", 9, "error"},
 		{"name_prefix undefined", TypeQuery, "a30019010001410104f7", "wrong-type", 9, "error"},
 		{"record_id of no octets", TypeResult, "a4001901010141010281a400400103020104a200616e010103f5", "empty", 12, "none"},
 		{"withdrawn id of 33 octets", TypeUpdate, "a30019010501410503815821" + strings.Repeat("00", 33), "range", 10, "none"},
 		{"withdrawn id of none", TypeUpdate, "a300190105014105038140", "empty", 10, "none"},
-		{"added and withdrawn empty", TypeUpdate, "a40019010501410502800380", "empty", 0, "none"},
 		{"added empty, one withdrawn", TypeUpdate, "a40019010501410502800381410a", "", 0, ""},
-		{"ERROR without corr", TypeError, "a2001901020201", "", 0, ""},
 		{"ERROR with an empty corr", TypeError, "a30019010201400201", "empty", 6, "none"},
 		{"ERROR of code 99", TypeError, "a300190102014101021863", "", 0, ""},
 		{"ANNOUNCE with corr", TypeAnnounce, "a3001901030141010280", "", 0, ""},
 		{"ANNOUNCE with corr of a wrong type", TypeAnnounce, "a3001901030161610280", "wrong-type", 6, "none"},
-		{"ANNOUNCE with no records", TypeAnnounce, "a2001901030280", "", 0, ""},
-		{"ANNOUNCE without records", TypeAnnounce, "a100190103", "missing", 0, "none"},
 		{"SUBSCRIBE with tolerant and cursor of any type", TypeSubscribe, "a400190104014105050106a0", "", 0, ""},
-		{"RESULT with a cursor though complete", TypeResult, "a500190101014101028003f50441aa", "", 0, ""},
 		{"RESULT with a mistyped one", TypeResult, "a500190101014101028003f50401", "wrong-type", 13, "none"},
-		{"RESULT with an empty cursor", TypeResult, "a500190101014101028003f40440", "", 0, ""},
 	}
 	for _, tt := range tests {
 		_, err := parse(tt.typ, unhex(t, tt.octets), nil)

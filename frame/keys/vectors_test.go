@@ -12,7 +12,7 @@ import (
 // Every key, frame, refused frame and handle of the vectors. A frame is sealed
 // and opened under its own header.
 //
-// Covers: CORE-4.1-01, CORE-5-03, CORE-7.2-01, CORE-7.5-01, CORE-11.3-01, PEERHANDLE-2-01
+// Covers: CORE-4.1-01, CORE-4.2-01, CORE-5-03, CORE-7.2-01, CORE-7.5-01, CORE-11.3-01, PEERHANDLE-2-01
 func TestVectors(t *testing.T) {
 	set, err := testvectors.Load()
 	if err != nil {

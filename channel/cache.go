@@ -34,19 +34,21 @@ func (p *Peer) Dangling(agent record.Record) []record.ID {
 // few records at a time, so that the reader need not wait for all of it.
 func (p *Peer) learn(began record.Epoch, recs []record.Record) {
 	const batch = 256
-	for len(recs) > 0 {
-		n := min(batch, len(recs))
+	for at := 0; at < len(recs); at += batch {
+		n := min(batch, len(recs)-at)
 		p.mu.Lock()
 		if p.life.closing {
 			p.mu.Unlock()
 			return
 		}
 		var refused uint64
-		for _, r := range recs[:n] {
-			p.learned(p.cache.Learn(r, began), &refused)
+		for i, r := range recs[at : at+n] {
+			p.learned(p.cache.LearnListed(at+i, r, began), &refused)
+		}
+		if at+n == len(recs) {
+			p.cache.EndListed(len(recs))
 		}
 		p.mu.Unlock()
-		recs = recs[n:]
 	}
 }
 

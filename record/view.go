@@ -38,8 +38,12 @@ func (v *View) find(id ID) (p place, ok bool) {
 	if k == 0 {
 		return place{}, false
 	}
-	if last := v.runs[k-1]; last[len(last)-1].rec.ID() < id { // as a snapshot comes
-		return place{k - 1, len(last)}, false
+	last := v.runs[k-1]
+	switch n, greatest := len(last), last[len(last)-1].rec.ID(); {
+	case greatest < id: // as a snapshot comes
+		return place{k - 1, n}, false
+	case greatest == id: // as an UPDATE does in a view of one record
+		return place{k - 1, n - 1}, true
 	}
 	k = max(0, sort.Search(k, func(i int) bool { return v.runs[i][0].rec.ID() > id })-1)
 	run := v.runs[k]

@@ -25,6 +25,9 @@ func checkCache(t *testing.T, c *Cache, views []*View) {
 			}
 		}
 	}
+	for _, x := range c.trail {
+		refs[x.v]++
+	}
 	for _, v := range views {
 		last, num := ID(""), 0
 		for k, run := range v.runs {

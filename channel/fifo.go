@@ -1,5 +1,7 @@
 package channel
 
+import "slices"
+
 // A fifo is a first-in first-out queue that reuses its room.
 type fifo[T any] struct {
 	items []T
@@ -30,4 +32,10 @@ func (q *fifo[T]) pop() (v T, ok bool) {
 		}
 	}
 	return v, true
+}
+
+// keep drops what f is not true for.
+func (q *fifo[T]) keep(f func(T) bool) {
+	q.items = slices.DeleteFunc(q.items[q.head:], func(v T) bool { return !f(v) })
+	q.head = 0
 }

@@ -356,3 +356,31 @@ func TestAnnouncementsWhileOneIsTold(t *testing.T) {
 		}
 	})
 }
+
+// What was given up before it was sent is not sent, and does not count against
+// MaxUnsent.
+func TestRequestsGivenUpDoNotCount(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{Limits: Limits{MaxUnsent: 3, StallTimeout: -1}})
+		c := start(p, Query{})
+		synctest.Wait()
+		for range 100 {
+			sub, err := p.Subscribe(record.Filter{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sub.Unsubscribe()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := p.Query(ctx, Query{}); err != context.Canceled {
+				t.Fatal(err)
+			}
+		}
+		if n := p.Stats().Unsent; n > 3 || l.why() != nil {
+			t.Fatalf("%d unsent, ended: %v", n, l.why())
+		}
+		if got := l.takeAll(); len(got) != 1 || c.done {
+			t.Errorf("sent %v", got)
+		}
+	})
+}

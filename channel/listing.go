@@ -199,7 +199,7 @@ func (l *listing) ask(further bool) {
 		l.end(err)
 		return
 	}
-	l.p.send(&request{disco.TypeQuery, l.corr, b})
+	l.p.send(&request{t: disco.TypeQuery, corr: l.corr, payload: b})
 }
 
 func (l *listing) result(r *disco.Result) {

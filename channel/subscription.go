@@ -27,6 +27,7 @@ type Subscription struct {
 
 	// Guarded by p.mu.
 	corr      disco.Corr
+	asked     *request // SUBSCRIBE under corr
 	phase     phase
 	view      *record.View // what the methods show
 	next      *record.View // the snapshot under way, when it is not the first
@@ -99,7 +100,8 @@ func (s *Subscription) begin() error {
 	s.pages, s.barren, s.octets = 0, 0, 0
 	p.own[corr] = s
 	p.numOwn++
-	p.send(&request{disco.TypeSubscribe, corr, b})
+	s.asked = &request{t: disco.TypeSubscribe, corr: corr, payload: b}
+	p.send(s.asked)
 	s.await()
 	return nil
 }
@@ -174,7 +176,7 @@ func (s *Subscription) pullPage() {
 	p.stats.Pulls++
 	s.pull, s.since = corr, time.Now()
 	p.own[corr] = (*pulled)(s)
-	p.send(&request{disco.TypeQuery, corr, b})
+	p.send(&request{t: disco.TypeQuery, corr: corr, payload: b})
 	s.await()
 }
 
@@ -390,11 +392,12 @@ func (s *Subscription) account() {
 	s.held = held
 }
 
-// unsubscribe sends UNSUBSCRIBE and gives up the corr.
+// unsubscribe sends UNSUBSCRIBE, if SUBSCRIBE was sent, and gives up the corr.
 func (s *Subscription) unsubscribe() {
-	p := s.p
-	if b, err := disco.AppendUnsubscribe(nil, &disco.Unsubscribe{Corr: s.corr}); err == nil {
-		p.send(&request{disco.TypeUnsubscribe, s.corr, b})
+	if s.asked.sent {
+		if b, err := disco.AppendUnsubscribe(nil, &disco.Unsubscribe{Corr: s.corr}); err == nil {
+			s.p.send(&request{t: disco.TypeUnsubscribe, corr: s.corr, payload: b})
+		}
 	}
 	s.release()
 }

@@ -32,17 +32,21 @@ type request struct {
 	t       disco.Type
 	corr    disco.Corr
 	payload []byte
+	sent    bool // or about to be; guarded by Peer.mu
 }
 
 func (r *request) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 	p.mu.Lock()
-	live := r.t == disco.TypeUnsubscribe || p.own[r.corr] != nil
+	r.sent = r.live(p)
 	p.mu.Unlock()
-	if !live {
+	if !r.sent {
 		return b, 0, false
 	}
 	return append(b, r.payload...), r.t, true
 }
+
+// live reports whether the request is still to be sent. p.mu is held.
+func (r *request) live(p *Peer) bool { return r.t == disco.TypeUnsubscribe || p.own[r.corr] != nil }
 
 // writeWait is somebody who waits until n frames are written.
 type writeWait struct {
@@ -55,6 +59,12 @@ type writeWait struct {
 func (p *Peer) send(it item) error {
 	if p.life.closing {
 		return p.closedCause()
+	}
+	if p.out.len() >= p.lim.MaxUnsent { // what was given up meanwhile does not count
+		p.out.keep(func(it item) bool {
+			r, ok := it.(*request)
+			return !ok || r.live(p)
+		})
 	}
 	if p.out.len() >= p.lim.MaxUnsent {
 		p.tr.Abort(0, errUnsent)

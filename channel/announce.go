@@ -44,6 +44,11 @@ func (p *Peer) Announce(ctx context.Context, recs []record.Record) (frames int, 
 	case err := <-written:
 		return frames, err
 	case <-ctx.Done():
+	}
+	select { // a ready result wins
+	case err := <-written:
+		return frames, err
+	default:
 		return 0, ctx.Err()
 	}
 }

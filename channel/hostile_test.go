@@ -384,3 +384,18 @@ func TestRequestsGivenUpDoNotCount(t *testing.T) {
 		}
 	})
 }
+
+// A result that is there wins over a context that is done.
+func TestReadyResultWins(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 50 {
+			p, l := linked(t, Config{Limits: Limits{MaxUnsent: 1}})
+			l.putHex(query, v1)
+			if _, err := p.Announce(ctx, many(1)); err != errUnsent {
+				t.Fatalf("Announce: %v", err)
+			}
+		}
+	})
+}

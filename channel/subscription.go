@@ -591,7 +591,11 @@ func (s *Subscription) WaitSynced(ctx context.Context) error {
 	select {
 	case <-synced:
 	case <-ctx.Done():
-		return ctx.Err()
+		select { // a ready result wins
+		case <-synced:
+		default:
+			return ctx.Err()
+		}
 	}
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()

@@ -10,8 +10,15 @@ import (
 	"github.com/npamp/disco/record"
 )
 
-// discoDecode reads a payload as decode does.
+// discoDecode reads a payload as decode does, in the generation that the input
+// names or its own.
 func (t *testee) discoDecode(in *fields) (object, error) {
+	generation := t.generation
+	if n := in.number("generation", nil); n != nil {
+		if generation = int(*n); *n != 2 && *n != 3 {
+			in.fail("generation", "must be 2 or 3")
+		}
+	}
 	typ := disco.Type(in.upTo("frameType", 0xFFFF))
 	payload := in.hex("payload")
 	tolerant := in.flag("tolerant")
@@ -21,7 +28,7 @@ func (t *testee) discoDecode(in *fields) (object, error) {
 	case !typ.Known():
 		return nil, fmt.Errorf("frame type 0x%04x is none of Discovery's", uint16(typ))
 	}
-	m, refusal := judge(typ, payload, &disco.Options{Generation: t.generation, Tolerant: tolerant != nil && *tolerant})
+	m, refusal := judge(typ, payload, &disco.Options{Generation: generation, Tolerant: tolerant != nil && *tolerant})
 	if refusal != nil {
 		at := refusal.Path
 		if at == "" {

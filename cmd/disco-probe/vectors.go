@@ -17,9 +17,9 @@ func (a *app) vectorsCommand() *cobra.Command {
 		Use:   "vectors",
 		Short: "Print the golden vectors",
 		Long: `vectors prints the golden payloads with the verdict that a receiver must reach.
-With -o json it prints everything that the testvectors folder holds, sealed
-frames and exchanges too, as one object; with -o hex the payloads' octets alone,
-one a line.`,
+With -o json it prints everything that the testvectors folder holds, as one
+object: encodings, keys, sealed and refused frames, plaintexts and exchanges too;
+with -o hex the payloads' octets alone, one a line.`,
 		Args: cobra.NoArgs,
 		RunE: a.do(func(context.Context, []string) error {
 			set, err := testvectors.Load()
@@ -40,8 +40,11 @@ func (a *app) printVectors(set *testvectors.Set) error {
 			val any
 		}{
 			{"payloads", set.Payloads},
+			{"encodings", set.Encodings},
 			{"keys", set.Keys},
 			{"frames", set.Frames},
+			{"refused", set.Refused},
+			{"plaintexts", set.Plaintexts},
 			{"headers", set.Headers},
 			{"handles", set.Handles},
 			{"exchanges", set.Exchanges},

@@ -248,7 +248,7 @@ func (s *Subscription) appendUpdate(b []byte, page record.Page) (out []byte, t d
 	w := s.take(page)
 	s.box.mu.Unlock()
 	w.prepare(&s.matcher)
-	from := w
+	added, withdrawn := w.added, w.withdrawn
 	out, t = w.append(b, s.corr, &s.matcher, page)
 	s.box.mu.Lock()
 	switch {
@@ -256,7 +256,8 @@ func (s *Subscription) appendUpdate(b []byte, page record.Page) (out []byte, t d
 		s.finish(&w)
 		return nil, 0
 	case s.hides != w.hides: // what was encoded may have been hidden meanwhile
-		s.before(&from)
+		w.added, w.withdrawn = added, withdrawn
+		s.before(&w)
 		return nil, 0
 	case w.done():
 		s.finish(&w)

@@ -215,6 +215,9 @@ func (w *work) done() bool { return w.added == w.len() && w.withdrawn == w.len()
 
 // append appends the next UPDATE; t is 0 if there is nothing to tell.
 func (w *work) append(b []byte, corr disco.Corr, m *record.Matcher, page record.Page) (out []byte, t disco.Type) {
+	if w.change != nil && len(w.change.Deltas) == 1 { // nearly every UPDATE
+		return w.appendOne(b, corr, m)
+	}
 	room := room{page: page}
 	var numAdded, numWithdrawn int
 	added, withdrawn := w.added, w.withdrawn
@@ -256,6 +259,22 @@ func (w *work) append(b []byte, corr disco.Corr, m *record.Matcher, page record.
 	}
 	w.added, w.withdrawn = added, withdrawn
 	return b, t
+}
+
+// appendOne is append for one change of one record, which needs no look at the
+// page: the first item has room.
+func (w *work) appendOne(b []byte, corr disco.Corr, m *record.Matcher) (out []byte, t disco.Type) {
+	id, st := w.at(0, m)
+	w.added, w.withdrawn = 1, 1
+	switch {
+	case w.adds(st):
+		b = disco.AppendAdded(disco.AppendUpdateHead(b, corr, true, false), 1)
+		return st.now.AppendTo(b), disco.TypeUpdate
+	case w.withdraws(st):
+		b = disco.AppendWithdrawn(disco.AppendUpdateHead(b, corr, false, true), 1)
+		return dcbor.AppendBytes(b, id), disco.TypeUpdate
+	}
+	return b, 0
 }
 
 // room is what is taken of a page.

@@ -266,9 +266,6 @@ func channelSet(set []frame.ChannelID) ([]frame.ChannelID, error) {
 	return slices.Compact(set), nil
 }
 
-// direct returns the generation of an association without TLS.
-func (c *config) direct() *generation { return c.generations[0] }
-
 // alpn returns what TLS offers.
 func (c *config) alpn() []string {
 	names := make([]string, len(c.generations))

@@ -225,8 +225,8 @@ func (f *faker) playServer() error {
 }
 
 // fake plays a handshake in which change makes the other side go wrong. client
-// says which side is ours. It returns our error and the ERROR code we sent.
-func fake(t *testing.T, g *generation, client bool, change func(*faker), ours func(*Config)) (error, frame.ErrorCode) {
+// says which side is ours. It returns the ERROR code we sent and our error.
+func fake(t *testing.T, g *generation, client bool, change func(*faker), ours func(*Config)) (frame.ErrorCode, error) {
 	t.Helper()
 	p, q := net.Pipe()
 	cfg := testConfig(1, []int{g.number})
@@ -250,7 +250,7 @@ func fake(t *testing.T, g *generation, client bool, change func(*faker), ours fu
 	wg.Go(func() {
 		defer q.Close()
 		code, ferr = f.play()
-		if f.peer != nil && len(f.peer) == 1 {
+		if len(f.peer) == 1 {
 			code, ferr = frame.ErrorCode(f.peer[0]), nil
 		}
 	})
@@ -267,7 +267,7 @@ func fake(t *testing.T, g *generation, client bool, change func(*faker), ours fu
 	if ferr != nil {
 		t.Errorf("faker: %v", ferr)
 	}
-	return err, code
+	return code, err
 }
 
 func setTLV(i int, value ...byte) func([]frame.TLV) []frame.TLV {
@@ -409,7 +409,7 @@ func TestHandshakeRefusals(t *testing.T) {
 				if side := map[bool]int{true: 2, false: server}[client]; test.sides&side == 0 {
 					return
 				}
-				err, code := fake(t, g, client, test.fake, nil)
+				code, err := fake(t, g, client, test.fake, nil)
 				switch {
 				case err == nil:
 					t.Fatal("accepted")
@@ -469,7 +469,7 @@ func TestHandshakeAccepts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			rows(t, func(t *testing.T, g *generation) {
 				synctest.Test(t, func(t *testing.T) {
-					if err, code := fake(t, g, false, test.fake, nil); err != nil || code != 0 {
+					if code, err := fake(t, g, false, test.fake, nil); err != nil || code != 0 {
 						t.Errorf("%v, ERROR %d", err, code)
 					}
 				})
@@ -483,7 +483,7 @@ func TestVerifyPeer(t *testing.T) {
 	no := errors.New("not on the list")
 	bubble(t, func(t *testing.T, g *generation, client bool) {
 		var asked ed25519.PublicKey
-		err, code := fake(t, g, client, func(*faker) {}, func(c *Config) {
+		code, err := fake(t, g, client, func(*faker) {}, func(c *Config) {
 			c.VerifyPeer = func(k ed25519.PublicKey) error { asked = k; return no }
 		})
 		if !errors.Is(err, ErrAuthentication) || !errors.Is(err, no) {
@@ -577,7 +577,7 @@ func TestHandshakeTimeout(t *testing.T) {
 		t.Run(stall, func(t *testing.T) {
 			bubble(t, func(t *testing.T, g *generation, client bool) {
 				began := time.Now()
-				err, code := fake(t, g, client, func(f *faker) { f.stall = stall }, nil)
+				code, err := fake(t, g, client, func(f *faker) { f.stall = stall }, nil)
 				if !errors.Is(err, ErrHandshakeTimeout) {
 					t.Errorf("got %v", err)
 				}

@@ -116,7 +116,7 @@ func readRequest(r io.Reader) ([]byte, error) {
 
 func (a *app) writeAnswer(o object) error {
 	b := appendJSON(make([]byte, 4), o)
-	if len(b)-4 > math.MaxUint32 {
+	if uint64(len(b)-4) > math.MaxUint32 {
 		b = appendJSON(make([]byte, 4), testeeError("the answer is too long"))
 	}
 	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/npamp/disco/testvectors"
 )
 
 // A runner drives a testee as a foreign one does: one process, strictly serial.
@@ -321,10 +323,12 @@ func sameMessage(a, b any) bool {
 //
 // Covers: DISC-4.1-03, DISC-4.1-04, DISC-4.1-05, DISC-4.2-01, DISC-6.2-01, DISC-9-01, CORE-11.9-01
 func TestTesteeEncodesGolden(t *testing.T) {
+	names := []string{"V1", "V2", "V3", "V4", "V5", "V6", "V7", "V8", "V9", "V10", "V11", "V12", "V13", "F2"}
+	vectors := payloads(t)
 	for _, gen := range []int{2, 3} {
 		r := startTestee(t, gen)
-		for _, name := range []string{"V1", "V2", "V3", "V4", "V5", "V6", "V7", "V8", "V9", "V10", "V11", "V12", "V13", "F2"} {
-			v := vector(t, name)
+		for _, name := range names {
+			v := vectors[slices.IndexFunc(vectors, func(v testvectors.Payload) bool { return v.Name == name })]
 			a := r.ask("disco.payload.encode", map[string]any{"message": v.Expect.Message})
 			if a.Error != nil || a.Out["payload"] != v.Octets.String() {
 				t.Errorf("%s: %+v, want %v", name, a, v.Octets)

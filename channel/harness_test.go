@@ -21,11 +21,8 @@ import (
 func TestMain(m *testing.M) {
 	before := runtime.NumGoroutine()
 	code := m.Run()
-	for range 100 { // goroutines that have been told to end may take a moment
-		if runtime.NumGoroutine() <= before {
-			break
-		}
-		runtime.Gosched()
+	for wait := time.Millisecond; runtime.NumGoroutine() > before && wait < 2*time.Second; wait *= 2 {
+		<-time.After(wait) // one that has been told to end may take a moment
 	}
 	if n := runtime.NumGoroutine(); n > before && code == 0 {
 		buf := make([]byte, 1<<20)

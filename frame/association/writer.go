@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -26,6 +27,8 @@ type outbound struct {
 	heldTyp frame.Type
 	closed  bool // CLOSE is in the batch or was sent
 	done    bool // nothing more will be sent
+	frames  int  // in the batch
+	several bool // the last batch had more than one
 }
 
 // An order is something for the writer to do, besides asking the endpoints.
@@ -75,6 +78,14 @@ func (a *Association) write() {
 	for {
 		a.fill()
 		if len(w.buf) > 0 {
+			if w.several && len(w.buf) < batchLen {
+				// Whoever is about to add to the batch may. With 64 requests in flight
+				// that takes a fifth of all their time away, most of it writes; a single
+				// request is not held up, for its batches are of one frame.
+				runtime.Gosched()
+				a.fill()
+			}
+			w.several, w.frames = w.frames > 1, 0
 			if err := a.flush(); err != nil {
 				a.writeFailed(err)
 				break
@@ -312,6 +323,7 @@ func (a *Association) seal(c *channel, typ frame.Type, at int) {
 	}
 	w.buf = key.SealFrame(slices.Grow(w.buf, frame.TagLen), at, h)
 	k.seq++
+	w.frames++
 	k.octets += uint64(n)
 	if c.id != frame.ChannelControl {
 		w.sent += uint64(n)

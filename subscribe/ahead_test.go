@@ -36,3 +36,33 @@ func TestHiddenAheadOfTheSnapshot(t *testing.T) {
 		h.Close()
 	}
 }
+
+// What is hidden is gone from what waits also as it was when it matched, although
+// its last form does not concern the subscription.
+//
+// Covers: C53
+func TestHiddenAfterItHasLeftTheFilter(t *testing.T) {
+	for _, paging := range []bool{true, false} {
+		set := newSet()
+		var hidden atomic.Bool
+		p := record.Project(set, func(r record.Record) bool { return !hidden.Load() || r.ID() != "t2" })
+		h := NewHub(p)
+		o := NewOutbox(func() {})
+		put(t, set, tool(t, "t1", "a", 1))
+		if paging {
+			put(t, set, tool(t, "t2", "a", 1))
+		}
+		x := subscribeTo(t, h, o, "1", record.Filter{NamePrefix: "a", HasPrefix: true}, Options{})
+		x.page.MaxRecords = 1
+		drain(t, o, 1, x)
+		put(t, set, tool(t, "t2", "a2", 1))
+		put(t, set, tool(t, "t2", "b", 1))
+		hidden.Store(true)
+		p.Refresh()
+		drain(t, o, all, x)
+		if x.check(p); x.revision["t2"] != 0 || x.updates != 0 {
+			t.Errorf("paging: %v: told of revision %d, %d updates", paging, x.revision["t2"], x.updates)
+		}
+		h.Close()
+	}
+}

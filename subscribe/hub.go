@@ -115,11 +115,18 @@ func (h *Hub) remove(s *Subscription) {
 func (h *Hub) changed(c *record.Change) {
 	h.mu.Lock()
 	h.now = c.After
-	c.Concerned(h.matchers, func(i int) {
+	enqueue := func(i int) {
 		if s := h.subs[i]; s.enqueue(c) {
 			h.woken = append(h.woken, s.box)
 		}
-	})
+	}
+	if c.Hides { // what is hidden may have matched once, and wait as it was then
+		for i := range h.subs {
+			enqueue(i)
+		}
+	} else {
+		c.Concerned(h.matchers, enqueue)
+	}
 	h.mu.Unlock()
 	for i, o := range h.woken {
 		o.wake()

@@ -106,14 +106,20 @@ func (s *Subscription) wait() time.Duration {
 	return time.Until(s.due)
 }
 
-// enqueue takes a change that concerns the subscription and reports whether to
-// call wake.
+// enqueue takes a change that concerns the subscription, or one that hides
+// something, and reports whether to call wake.
 func (s *Subscription) enqueue(c *record.Change) bool {
 	o := s.box
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s.cancelled {
 		return false
+	}
+	if c.Hides {
+		s.hides++ // what is being encoded just now is made anew
+		if s.done() && !concerns(c, &s.matcher) {
+			return false
+		}
 	}
 	if s.queue == nil {
 		s.queue = s.one[:0]
@@ -122,13 +128,21 @@ func (s *Subscription) enqueue(c *record.Change) bool {
 	o.charge(s, changeLen)
 	switch {
 	case c.Hides: // all that waits is merged before any of it is sent
-		s.hides++
 		s.merge(len(s.queue))
 		s.turn(c.After)
 	case s.net != nil || len(s.queue) > s.maxQueued:
 		s.merge(2) // so that the queue gets shorter, and no publisher pays for all of it at once
 	}
 	return o.push(s)
+}
+
+func concerns(c *record.Change, m *record.Matcher) bool {
+	for i := range c.Deltas {
+		if was, now := c.Deltas[i].Matches(m); was || now {
+			return true
+		}
+	}
+	return false
 }
 
 // turn makes a snapshot that is being sent go on with another version, from the

@@ -66,3 +66,25 @@ func TestHiddenAfterItHasLeftTheFilter(t *testing.T) {
 		h.Close()
 	}
 }
+
+// The page that acknowledges a subscription which was cancelled before shows
+// nothing that was hidden since.
+//
+// Covers: C24, C53
+func TestHiddenAfterCancel(t *testing.T) {
+	set := newSet()
+	var hidden atomic.Bool
+	p := record.Project(set, func(r record.Record) bool { return !hidden.Load() || r.ID() != "t2" })
+	h := NewHub(p)
+	defer h.Close()
+	put(t, set, tool(t, "t1", "a", 1), tool(t, "t2", "a", 1))
+	o := NewOutbox(func() {})
+	x := subscribeTo(t, h, o, "1", record.Filter{}, Options{})
+	x.s.Cancel()
+	hidden.Store(true)
+	p.Refresh()
+	drain(t, o, all, x)
+	if x.check(p); x.results != 1 {
+		t.Errorf("%d results", x.results)
+	}
+}

@@ -233,6 +233,9 @@ func (s *Subscription) done() bool {
 // appendResult appends the next page of the snapshot. box.mu is held, but not
 // for the encoding; t is 0 if that was in vain.
 func (s *Subscription) appendResult(b []byte, page record.Page, cursor CursorFunc) (out []byte, t disco.Type) {
+	if s.cancelled { // it is told of nothing any more: what there is now acknowledges it
+		*s.pages = pages{snapshot: s.hub.source.Snapshot()}
+	}
 	from := *s.pages
 	s.box.mu.Unlock()
 	n, _, next := from.snapshot.Page(&s.matcher, from.pos, page)
@@ -245,7 +248,9 @@ func (s *Subscription) appendResult(b []byte, page record.Page, cursor CursorFun
 	b = from.snapshot.AppendRange(b, &s.matcher, from.pos, next, page.MaxRecordLen)
 	b = disco.AppendResultTail(b, last, cur)
 	s.box.mu.Lock()
-	if s.pages == nil || *s.pages != from { // cancelled, or something on it was hidden meanwhile
+	switch {
+	case s.pages == nil || *s.pages != from, // cancelled, or something on it was hidden meanwhile
+		s.cancelled && s.hub.source.Snapshot().Disclosure() != from.snapshot.Disclosure():
 		return nil, 0
 	}
 	s.acknowledged()

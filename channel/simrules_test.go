@@ -41,6 +41,8 @@ type simSide struct {
 	bad    map[disco.Corr]int         // of requests that it could not read, or that came when the corr was in use: how many
 
 	announcing int // Announce calls so far
+
+	hidden func(record.ID) bool // nil: cannot be told just now
 }
 
 // simAsked is a corr of this side.
@@ -92,6 +94,16 @@ func (r *simRules) tap(side channeltest.Side) func(bool, frame.Frame) {
 			r.fault = fmt.Errorf("%v %s %v %x: %w", side, what, disco.Type(f.Type), f.Payload, err)
 		}
 	}
+}
+
+// shows holds records that the side sends against what it hides.
+func (s *simSide) shows(recs []record.Record) error {
+	for _, rec := range recs {
+		if s.hidden != nil && s.hidden(rec.ID()) {
+			return fmt.Errorf("%s is hidden", rec.ID())
+		}
+	}
+	return nil
 }
 
 // rest says that all that was handed over has had its effect.
@@ -262,6 +274,9 @@ func (s *simSide) answers(r *simRules, side channeltest.Side, b []byte) error {
 	if len(p.Records) == 0 && !p.Complete {
 		return fmt.Errorf("an empty page that is not the last")
 	}
+	if err := s.shows(p.Records); err != nil {
+		return err
+	}
 	last := s.chain[p.Corr]
 	// It may answer a follow-up that came when the corr was in use: not absorbed
 	// after all, or the second of two that a page which came twice has led to.
@@ -360,6 +375,9 @@ func (s *simSide) updates(r *simRules, b []byte) error {
 		return fmt.Errorf("with nothing in it")
 	}
 	if err := s.live(r, sub, false); err != nil {
+		return err
+	}
+	if err := s.shows(u.Added); err != nil {
 		return err
 	}
 	octets := 0

@@ -286,11 +286,18 @@ func (l *simLink) open() {
 			l.rules.sides[i].announcing++
 		}
 		if s.cfg.hides {
-			cfg.Visible = func(r record.Record) bool { return e.hidden.Load()>>simIndex(r.ID())&1 == 0 }
+			cfg.Visible = e.visible
 		}
 		var err error
 		if e.peer, err = New(channeltest.Tap(tr[i], l.rules.tap(e.side)), cfg); err != nil {
 			panic(err)
+		}
+		if s.cfg.hides && !s.cfg.over {
+			l.rules.sides[i].hidden = func(id record.ID) bool {
+				_, there := e.node.set.Snapshot().Get(id)
+				_, shown := e.peer.snapshot().Get(id)
+				return there && !shown
+			}
 		}
 	}
 }
@@ -328,15 +335,13 @@ func (e *simEnd) String() string {
 // look notes what the end shows now, if that is something new.
 func (e *simEnd) look() {
 	var now []record.Record
-	hidden := e.hidden.Load()
-	if !e.link.s.cfg.hides {
-		hidden = 0
-	}
-	for r := range e.node.set.Snapshot().All() {
-		shown := hidden>>simIndex(r.ID())&1 == 0
+	all := e.node.set.Snapshot()
+	for r := range all.All() {
+		shown := e.visible(r)
 		if a, ok := r.Agent(); ok {
-			for _, tool := range a.Tools {
-				shown = shown && hidden>>simIndex(tool)&1 == 0
+			for _, id := range a.Tools {
+				tool, _ := all.Get(id)
+				shown = shown && e.visible(tool)
 			}
 		}
 		if shown {
@@ -351,6 +356,17 @@ func (e *simEnd) look() {
 			e.link.s.fail("%v shows %v, not %v", e, simNames(got), simNames(now))
 		}
 	}
+}
+
+// visible is what the end shows of its node's records: it depends on which record
+// it is, and on what is in it.
+func (e *simEnd) visible(r record.Record) bool {
+	hidden := e.hidden.Load()
+	shown := hidden>>simIndex(r.ID())&1 == 0
+	if t, ok := r.Tool(); ok {
+		shown = shown && hidden>>(numRecords+t.ProtocolID)&1 == 0
+	}
+	return shown
 }
 
 // closing reports that the peer has begun to end, and so may show nothing new.
@@ -492,7 +508,7 @@ func (s *sim) flip(a, b, c int) {
 	if !s.cfg.hides || !e.link.live() {
 		return
 	}
-	mask := uint32(1) << (c % numRecords)
+	mask := uint32(1) << (c % (numRecords + 4))
 	if c%3 == 0 {
 		mask = uint32(c*2654435761) >> 7
 	}

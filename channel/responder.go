@@ -25,7 +25,7 @@ func (p *Peer) query(q disco.Query) {
 	if p.life.closing {
 		return
 	}
-	if a := p.answering[q.Corr]; a != nil && a.chain != nil && q.HasCursor {
+	if a := p.answering[q.Corr]; a != nil && a.chain != nil && q.HasCursor && p.cfg.PushPages {
 		p.stats.AbsorbedFollowUps++ // pages of this chain are being pushed [C21]
 		return
 	}

@@ -159,8 +159,8 @@ func TestSubscriptionsLeaveNothingHeld(t *testing.T) {
 				later(time.Second)
 			}
 			sub.Unsubscribe()
-			if p.held != 0 {
-				t.Fatalf("%d octets are held for nothing", p.held)
+			if p.holds() != 0 {
+				t.Fatalf("%d octets are held for nothing", p.holds())
 			}
 		}
 	})
@@ -351,8 +351,8 @@ func TestAnnouncementsWhileOneIsTold(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		if !slices.Equal(told, []int{1, 2, 3, 4}) || p.held != 0 {
-			t.Errorf("told of %v, %d octets held", told, p.held)
+		if !slices.Equal(told, []int{1, 2, 3, 4}) || p.holds() != 0 {
+			t.Errorf("told of %v, %d octets held", told, p.holds())
 		}
 	})
 }
@@ -398,4 +398,22 @@ func TestReadyResultWins(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The answer to QueryPage may come before the call goes on: no further page is
+// asked for.
+//
+// Covers: C1
+func TestQueryPageAsksOnce(t *testing.T) {
+	for range 20 {
+		bubble(t, func(t *testing.T) {
+			cb := Config{Hub: hub(t, newSet(t, many(6)...)), Limits: Limits{MaxPageRecords: 2}}
+			a, b := pair(t, Config{}, cb)
+			page, err := a.QueryPage(t.Context(), Query{})
+			synctest.Wait()
+			if err != nil || page.Complete || len(page.Records) != 2 || b.Stats().FramesIn[0] != 1 {
+				t.Errorf("%v, %d QUERYs", err, b.Stats().FramesIn[0])
+			}
+		})
+	}
 }

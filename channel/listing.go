@@ -48,7 +48,7 @@ type Page struct {
 // a refusal, a *disco.PayloadError for a reply that cannot be read, or an
 // *IncompleteError for a listing that broke off. q is not changed.
 func (p *Peer) Query(ctx context.Context, q Query) (*Listing, error) {
-	l, err := p.list(q)
+	l, err := p.list(q, false)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +70,11 @@ func (p *Peer) Query(ctx context.Context, q Query) (*Listing, error) {
 // QueryPage asks for the first page alone; page.Complete tells whether that was
 // all. Errors are as of Query.
 func (p *Peer) QueryPage(ctx context.Context, q Query) (*Page, error) {
-	l, err := p.list(q)
+	l, err := p.list(q, true)
 	if err != nil {
 		return nil, err
 	}
 	defer l.stop()
-	l.single = true
 	return l.next(ctx)
 }
 
@@ -85,7 +84,7 @@ func (p *Peer) QueryPage(ctx context.Context, q Query) (*Page, error) {
 // yielded cannot be taken back.
 func (p *Peer) Records(ctx context.Context, q Query) iter.Seq2[record.Record, error] {
 	return func(yield func(record.Record, error) bool) {
-		l, err := p.list(q)
+		l, err := p.list(q, false)
 		if err != nil {
 			yield(record.Record{}, err)
 			return
@@ -144,10 +143,10 @@ type listing struct {
 
 const maxQueuedPages = 4 // received and not merged yet, before the next is asked for
 
-// list starts an enumeration.
-func (p *Peer) list(q Query) (*listing, error) {
+// list starts an enumeration, of a single page or of all.
+func (p *Peer) list(q Query, single bool) (*listing, error) {
 	q.Filter = q.Filter.Normalize()
-	l := &listing{p: p, q: q, matcher: q.Filter.Matcher(), ready: make(chan struct{}, 1)}
+	l := &listing{p: p, q: q, matcher: q.Filter.Matcher(), single: single, ready: make(chan struct{}, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.mayAsk(); err != nil {

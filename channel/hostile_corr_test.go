@@ -191,7 +191,7 @@ func TestF56PublishersAgainstSubscribers(t *testing.T) {
 		if st := b.Stats(); st.Subscriptions != 0 || st.Memory != 0 || h.Len() != 0 {
 			t.Errorf("%+v", st)
 		}
-		if st := a.Stats(); st.Own != 0 || a.held != 0 {
+		if st := a.Stats(); st.Own != 0 || a.holds() != 0 {
 			t.Errorf("%+v", st)
 		}
 		p, l := linked(t, Config{})

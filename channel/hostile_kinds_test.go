@@ -99,8 +99,8 @@ func TestHostileChurn(t *testing.T) {
 		if st := p.Stats(); st.Subscriptions+st.Unanswered+st.Unsent != 0 || h.Len() != 0 || p.outbox.Memory() != 0 {
 			t.Errorf("%d subscriptions in the hub, %d octets, %+v", h.Len(), p.outbox.Memory(), st)
 		}
-		if st := q.Stats(); st.Own+st.Outstanding != 0 || q.held != 0 || st.Late != 2000 || len(q.retired.byID) != 1024 {
-			t.Errorf("%d octets held, %+v", q.held, st)
+		if st := q.Stats(); st.Own+st.Outstanding != 0 || q.holds() != 0 || st.Late != 2000 || len(q.retired.byID) != 1024 {
+			t.Errorf("%d octets held, %+v", q.holds(), st)
 		}
 		if l.why() != nil || lq.why() != nil {
 			t.Errorf("ended: %v, %v", l.why(), lq.why())
@@ -530,8 +530,8 @@ func TestHostileClose(t *testing.T) {
 			if err := p.Wait(); err != ErrClosed && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
 				t.Errorf("ended with %v", err)
 			}
-			if p.held != 0 {
-				t.Errorf("%d octets are held", p.held)
+			if p.holds() != 0 {
+				t.Errorf("%d octets are held", p.holds())
 			}
 		}
 	})
@@ -540,8 +540,8 @@ func TestHostileClose(t *testing.T) {
 		p, l := linked(t, Config{OnAnnounce: func(Announcement) { p.Close() }})
 		l.put(announce, announceOf(many(2)...))
 		synctest.Wait()
-		if p.Wait() != ErrClosed || p.held != 0 {
-			t.Errorf("%v, %d octets held", p.Wait(), p.held)
+		if p.Wait() != ErrClosed || p.holds() != 0 {
+			t.Errorf("%v, %d octets held", p.Wait(), p.holds())
 		}
 	})
 }
@@ -623,8 +623,8 @@ func TestHostileNoise(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				if st := p.Stats(); st.Memory < 0 || p.held < 0 || l.why() != nil {
-					t.Fatalf("seed %d: %d octets held, ended %v", seed, p.held, l.why())
+				if st := p.Stats(); st.Memory < 0 || p.holds() < 0 || l.why() != nil {
+					t.Fatalf("seed %d: %d octets held, ended %v", seed, p.holds(), l.why())
 				}
 			}
 			for _, s := range subs {
@@ -634,8 +634,8 @@ func TestHostileNoise(t *testing.T) {
 			l.takeAll()
 			later(time.Minute)
 			l.takeAll()
-			if st := p.Stats(); p.held != 0 || st.Own+st.Outstanding+st.Unanswered+st.Unsent != 0 {
-				t.Errorf("seed %d: %d octets held, %+v", seed, p.held, st)
+			if st := p.Stats(); p.holds() != 0 || st.Own+st.Outstanding+st.Unanswered+st.Unsent != 0 {
+				t.Errorf("seed %d: %d octets held, %+v", seed, p.holds(), st)
 			}
 			l.putHex(query, "a200190100014277aa")
 			if f := l.take(); !strings.Contains(f, "014277aa") {

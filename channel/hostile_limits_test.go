@@ -748,8 +748,8 @@ func testEnumeration(t *testing.T, lim Limits, name string, at int, recs func(i 
 	if !broke(c.err) || !broke(sub.Err()) {
 		t.Errorf("beyond: %v, %v", c.err, sub.Err())
 	}
-	if st := p.Stats(); st.Outstanding != 0 || st.Own != 0 || p.held != 0 {
-		t.Errorf("left: %d outstanding, %d subscriptions, %d octets", st.Outstanding, st.Own, p.held)
+	if st := p.Stats(); st.Outstanding != 0 || st.Own != 0 || p.holds() != 0 {
+		t.Errorf("left: %d outstanding, %d subscriptions, %d octets", st.Outstanding, st.Own, p.holds())
 	}
 
 	p, l = linked(t, Config{Limits: lim})

@@ -133,3 +133,11 @@ func (l *link) takeAll() (out []string) {
 	}
 	return out
 }
+
+// holds is what listings, subscriptions and what waits for callbacks hold of the
+// peer's, in octets.
+func (p *Peer) holds() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}

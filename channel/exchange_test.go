@@ -57,7 +57,7 @@ var neverAsked = map[string]string{
 // each of its frames octet for octet, when they are due, and nothing else; and it
 // comes to know what the other end told it.
 //
-// Covers: DISC-11-02, DISC-2-04, DISC-3-06, DISC-4.2-05, DISC-4.2-06, DISC-4.3-03, DISC-4.3-04, DISC-4.3-05, DISC-6.1-01, DISC-6.1-02, DISC-6.1-03, DISC-6.1-04
+// Covers: DISC-11-02, DISC-2-04, DISC-2-05, DISC-10-11, DISC-3-06, DISC-4.2-05, DISC-4.2-06, DISC-4.3-03, DISC-4.3-04, DISC-4.3-05, DISC-6.1-01, DISC-6.1-02, DISC-6.1-03, DISC-6.1-04
 // Covers: DISC-6.1-06, DISC-6.2-01, DISC-6.2-02, DISC-6.2-04, DISC-6.2-05, DISC-6.2-06, DISC-6.2-07, DISC-6.3-01, DISC-6.3-02, DISC-7.1-01, DISC-7.1-02
 // Covers: DISC-7.2-01, DISC-7.2-02, DISC-7.2-03, DISC-7.2-04, DISC-7.2-05, DISC-7.2-06, DISC-7.2-07, DISC-7.2-08, DISC-7.3-01, DISC-7.3-02, DISC-7.3-03
 // Covers: DISC-8-01, DISC-9-01, DISC-9-03, DISC-9-04, DISC-9-05, C1, C2, C3, C5, C13, C15, C20, C21, C22, C23, C24, C31, C41

@@ -63,7 +63,7 @@ func errorFor(corr string, code byte) string {
 	return fmt.Sprintf("a3001901020150%s02%02x", corr, code)
 }
 
-// Covers: DISC-4.2-06, DISC-4.3-01, C23
+// Covers: DISC-2-05, DISC-4.2-06, DISC-4.3-01, C23
 func TestRepliesAreMatchedByCorr(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p, s := scripted(t, Config{})

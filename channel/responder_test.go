@@ -102,7 +102,7 @@ func TestUncorrelatedErrorsAreFew(t *testing.T) {
 	})
 }
 
-// Covers: DISC-3-06, DISC-7.1-01, DISC-7.3-02, DISC-7.3-03, C4
+// Covers: DISC-3-06, DISC-7.1-01, DISC-7.3-02, DISC-7.3-03, CH10-7-04, C4, C33
 func TestNothingElseIsAnswered(t *testing.T) {
 	for typ, payloads := range map[frame.Type][]string{
 		result:      {v4, "a3001901010141010280", "05", "a200190102014101", ""},
@@ -124,7 +124,7 @@ func TestNothingElseIsAnswered(t *testing.T) {
 	}
 }
 
-// Covers: DISC-2-02, DISC-2-03, C8, C13
+// Covers: DISC-2-02, DISC-2-03, CH10-7-02, C8, C13
 func TestUnadvertised(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p, s := scripted(t, Config{Hub: hub(t, four(t))}, func(i *frame.Info) { i.Advertised = false })
@@ -441,7 +441,7 @@ func TestVisibility(t *testing.T) {
 	})
 }
 
-// Covers: DISC-8-05, DISC-8-07, DISC-4.3-06
+// Covers: DISC-8-05, DISC-8-07, DISC-4.3-06, CH10-7-02
 func TestNothingSurvives(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := newSet(t, many(5)...)

@@ -528,7 +528,7 @@ func sameRecords(t *testing.T, list record.List, records []record.Record) {
 	}
 }
 
-// Covers: DISC-3-01, DISC-9-03
+// Covers: DISC-3-01, DISC-9-03, CH10-7-05
 func TestNames(t *testing.T) {
 	tests := []struct{ got, want string }{
 		{TypeQuery.String(), "DISCO_QUERY"}, {Type(0x0101).String(), "DISCO_RESULT"}, {Type(0x0102).String(), "DISCO_ERROR"},

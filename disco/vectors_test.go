@@ -253,7 +253,7 @@ func sameJSON(got any, want json.RawMessage) error {
 // it was given; what may not is refused. Where Go's types cannot even say it,
 // there is nothing to refuse.
 //
-// Covers: DISC-3-03, DISC-3-05, DISC-4.1-03, DISC-4.1-04, DISC-4.1-09, DISC-4.2-03, DISC-4.2-07, DISC-5-02, DISC-5.3-02, DISC-5.4-01, DISC-6.2-03, DISC-7.2-08
+// Covers: DISC-3-03, DISC-3-05, CH10-7-03, DISC-4.1-03, DISC-4.1-04, DISC-4.1-09, DISC-4.2-03, DISC-4.2-07, DISC-5-02, DISC-5.3-02, DISC-5.4-01, DISC-6.2-03, DISC-7.2-08
 func TestEncodeVectors(t *testing.T) {
 	set, err := testvectors.Load()
 	if err != nil {

@@ -5,5 +5,6 @@
 //
 //	go test -fuzz '^FuzzQuery$' ./fuzz
 //
-// or each of them in turn with make fuzz FUZZTIME=1m.
+// or each of them in turn with make fuzz FUZZTIME=1m. Here too is the test of which
+// package may import which.
 package fuzz

@@ -398,7 +398,7 @@ func TestPartialWrite(t *testing.T) {
 	})
 }
 
-// Covers: DISC-3-03
+// Covers: DISC-3-03, CH10-7-03
 func TestFramesThatEndpointsMayNotSend(t *testing.T) {
 	tests := []struct {
 		name string

@@ -28,7 +28,7 @@ func fatal(code frame.ErrorCode) fate    { return fate{dies: true, code: code} }
 // Covers: CORE-4.2-02, CORE-4.2-03, CORE-4.2-05, CORE-4.3-01, CORE-4.6-01, CORE-4.6-02, CORE-4.7-01
 // Covers: CORE-4.7-02, CORE-4.7-03, CORE-5-02, CORE-9-01, CORE-11.3-01, CORE-11.4-01, CORE-11.6-01
 // Covers: CORE-g3-01, CORE-g3-02, CORE-g3-04, CORE-g3-05, CH00-3-01, CH00-3-02, DISC-2-02, DISC-2-03
-// Covers: DISC-3-04, C13, C33, C35, C50, C58
+// Covers: DISC-3-04, CH10-7-02, C13, C33, C35, C50, C58
 func TestRefusals(t *testing.T) {
 	forbidden := func(s Stats) uint64 { return s.Forbidden }
 	grease := func(s Stats) uint64 { return s.Grease }

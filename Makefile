@@ -5,7 +5,7 @@ GOTESTSUM  = $(GO) run gotest.tools/gotestsum@v1.13.0
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME  ?= 20s
 MODEL     ?= -DROLES=1 -DCHANGES=3
-RATIOS     = ./disco ./record ./subscribe ./channel
+RATIOS     = ./frame/association ./disco ./record ./subscribe ./channel
 
 .PHONY: run test race conformance ratios versus fuzz lint build check
 

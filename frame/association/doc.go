@@ -37,7 +37,8 @@
 //
 // Timers run only for the liveness check, where that is on, and from the first
 // cause of the end until the end. A [Listener] has one goroutine, and one more for
-// each handshake under way; Close waits for all of them.
+// each handshake under way (where crypto/tls has one of its own as long as TLS takes);
+// Close waits for all of them.
 //
 // # Limits
 //
@@ -52,8 +53,9 @@
 // # Limitations
 //
 // Profile Standard alone: X25519MLKEM768, Ed25519, both AEAD suites. There is no
-// 0-RTT and no path migration, and no ratchet over a [Streams]. Keys are erased as far as the runtime allows (see
-// package keys).
+// 0-RTT and no path migration, and no ratchet over a [Streams]. Keys are erased as
+// far as the runtime allows (see package keys), and those given to
+// Config.KeyLogWriter are wherever that took them.
 //
 // # Notes on the specification
 //

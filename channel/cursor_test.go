@@ -9,7 +9,7 @@ import (
 // Of a million cursors no two are the same, and neither are the corrs of two
 // peers: both come from the system's random numbers.
 //
-// Covers: CORE-7.6-01, DASP-003-03, C2
+// Covers: CORE-7.6-01, DASP-003-03, C2, DASP-003-01
 func TestRandomness(t *testing.T) {
 	const n = 1_000_000
 	seen := make(map[[cursorLen]byte]struct{}, n)

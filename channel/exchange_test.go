@@ -61,6 +61,7 @@ var neverAsked = map[string]string{
 // Covers: DISC-6.1-06, DISC-6.2-01, DISC-6.2-02, DISC-6.2-04, DISC-6.2-05, DISC-6.2-06, DISC-6.2-07, DISC-6.3-01, DISC-6.3-02, DISC-7.1-01, DISC-7.1-02
 // Covers: DISC-7.2-01, DISC-7.2-02, DISC-7.2-03, DISC-7.2-04, DISC-7.2-05, DISC-7.2-06, DISC-7.2-07, DISC-7.2-08, DISC-7.3-01, DISC-7.3-02, DISC-7.3-03
 // Covers: DISC-8-01, DISC-9-01, DISC-9-03, DISC-9-04, DISC-9-05, C1, C2, C3, C5, C13, C15, C20, C21, C22, C23, C24, C31, C41
+// Covers: ACP-05, DASP-003-02, DASP-005-01, DASP-005-05, DASP-009-01, DASP-012-02, DGP-1.3-03, DGP-8-01, DGP-12-03, DGP-19.3-01
 func TestExchanges(t *testing.T) {
 	set, err := testvectors.Load()
 	if err != nil {

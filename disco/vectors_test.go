@@ -157,6 +157,7 @@ func checkRefusal(t *testing.T, v vector, err error) {
 // Covers: DISC-4.1-10, DISC-4.1-11, DISC-4.2-01, DISC-4.2-02, DISC-4.2-03, DISC-5-01, DISC-5-02, DISC-5-05, DISC-5-06
 // Covers: DISC-5.1-01, DISC-5.1-03, DISC-5.1-04, DISC-5.2-01, DISC-5.2-02, DISC-5.3-01, DISC-5.3-02, DISC-5.4-01
 // Covers: F01, F02, F03, F04, F05, F08, F10, F11, F12, F13, F14, DISC-6.2-01, DISC-6.2-03, DISC-7.1-04, DISC-7.2-08, DISC-9-01, C2, C4, C9, C10, C11, C12, C19, C25, C27, C28, C29, C40, C43
+// Covers: DGP-1.3-02, DGP-22-07
 func TestPayloadVectors(t *testing.T) {
 	set, err := testvectors.Load()
 	if err != nil {

@@ -31,7 +31,7 @@ func refOf(t testing.TB, r Record) Ref {
 
 var roomy = CacheLimits{MaxRecords: 1000, MaxLen: 1 << 20, MaxTombstones: 10}
 
-// Covers: DISC-5-08, DISC-8-02, DISC-8-03, DISC-5-09, C18, C56
+// Covers: DISC-5-08, DISC-8-02, DISC-8-03, DISC-5-09, C18, C56, DGP-22-03
 func TestCacheRevisionRule(t *testing.T) {
 	for name, take := range map[string]func(*Cache, Record) Outcome{
 		"RESULT":   func(c *Cache, r Record) Outcome { return c.Learn(r, c.Epoch()) },
@@ -199,7 +199,7 @@ func TestCacheLimits(t *testing.T) {
 	}
 }
 
-// Covers: DISC-5.4-03, DISC-5.4-04
+// Covers: DISC-5.4-03, DISC-5.4-04, DGP-8-02
 func TestDanglingReferences(t *testing.T) {
 	c := NewCache(roomy)
 	v := c.NewView(Matcher{})

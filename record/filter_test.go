@@ -18,7 +18,7 @@ func must(t testing.TB, b builder) record.Record {
 	return r
 }
 
-// Covers: DISC-6.1-01, DISC-6.1-02, DISC-6.1-03, DISC-6.1-04, C5, C26, C27, F36
+// Covers: DISC-6.1-01, DISC-6.1-02, DISC-6.1-03, DISC-6.1-04, C5, C26, C27, F36, DASP-002-03
 func TestFilter(t *testing.T) {
 	all := map[string]record.Record{
 		"protocol 1": must(t, record.Protocol{ID: "p1", Label: ptr("git."), ProtocolID: 1}),

@@ -106,7 +106,7 @@ func (f *follower) check(src Source, want oracle) {
 	checkSnapshot(f.t, rand.New(rand.NewPCG(1, 1)), src.Snapshot(), want.sorted())
 }
 
-// Covers: DISC-10-03, DASP-002-02, DASP-010-01, DGP-22-04, C38, C53
+// Covers: DISC-10-03, DASP-002-02, DASP-010-01, DGP-22-04, C38, C53, DGP-12-01, DGP-18.1-02
 func TestProjectionAgainstAPlainMap(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestF48HiddenSet(t *testing.T) {
 
 // What hides is told apart from what is withdrawn, and counted.
 //
-// Covers: DASP-010-03, C53
+// Covers: DASP-010-03, C53, DGP-19.3-02
 func TestHides(t *testing.T) {
 	s := NewSet(carryAll())
 	show := true

@@ -266,7 +266,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Covers: DISC-5-01, DISC-5.1-03, DISC-5.3-02, DISC-5.3-04, DISC-5.3-05, C39
+// Covers: DISC-5-01, DISC-5.1-03, DISC-5.3-02, DISC-5.3-04, DISC-5.3-05, C39, DASP-008-02, DGP-12-02, DGP-18.2-02
 func TestAccessors(t *testing.T) {
 	for _, tt := range golden {
 		r := parse(t, tt.octets)

@@ -225,7 +225,7 @@ func checkPages(t *testing.T, rng *rand.Rand, s *Snapshot, m *Matcher, want []Re
 	}
 }
 
-// Covers: DISC-5-04, DISC-5-07, DISC-5.4-02, DISC-6.1-06, DISC-6.2-02, DISC-6.2-04, DISC-8-01, DASP-005-02, DASP-005-04, C5, C17, C41
+// Covers: DISC-5-04, DISC-5-07, DISC-5.4-02, DISC-6.1-06, DISC-6.2-02, DISC-6.2-04, DISC-8-01, DASP-005-02, DASP-005-04, C5, C17, C41, DGP-19.3-01
 func TestSetAgainstAPlainMap(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -276,7 +276,7 @@ func setTLV(i int, value ...byte) func([]frame.TLV) []frame.TLV {
 
 // Covers: CORE-4.2-02, CORE-4.2-03, CORE-4.2-05, CORE-6-01, CORE-6-02, CORE-6-03, CORE-7.1-02
 // Covers: CORE-8.1-01, CORE-8.1-02, CORE-8.4-01, CORE-8.4-02, CORE-8.4-03, CORE-8.4-04
-// Covers: CORE-g3-02, CORE-g3-07, HB-4-01, C52
+// Covers: CORE-g3-02, CORE-g3-07, HB-4-01, C52, DASP-001-01, DASP-004-02
 func TestHandshakeRefusals(t *testing.T) {
 	const (
 		server = 1 << iota // ours is refused things as server

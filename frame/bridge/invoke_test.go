@@ -73,7 +73,7 @@ func TestEffectiveEffect(t *testing.T) {
 // A tool that was advertised to the peer, labelled as its record says, is
 // refused when the policy refuses; and the decision cannot even see a record.
 //
-// Covers: DISC-10-01, DISC-10-02
+// Covers: DISC-10-01, DISC-10-02, DASP-002-01, DGP-1.4-02, DGP-22-01
 func TestAdvertisedIsNotAuthorized(t *testing.T) {
 	m := request()
 	m.Label = &Label{Effect: EffectReadOnly}

@@ -164,7 +164,7 @@ func TestCertVerifyGeneration(t *testing.T) {
 	}
 }
 
-// Covers: PEERHANDLE-2-01, PEERHANDLE-2-02
+// Covers: PEERHANDLE-2-01, PEERHANDLE-2-02, PEERHANDLE-6-01
 func TestPeerHandle(t *testing.T) {
 	pub := unhex(t, "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a") // RFC 8032 TEST 1
 	const w5 = "bciqn3e4opqx2aihkydyc7c6uif5vn3odubjjhe6rsc5fpdltyr4aizy"

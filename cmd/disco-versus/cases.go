@@ -69,7 +69,7 @@ func makeCurves() (out []entry) {
 	for n := 1; n <= 100_000; n *= 10 {
 		out = append(out, entry{fanOut(n, 1), []string{disco, plain}})
 	}
-	for _, n := range []int{1, 10, 100, 1000} {
+	for _, n := range []int{10, 100, 1000} {
 		out = append(out, entry{fanOut(n, n), []string{disco, plain}})
 	}
 	for _, n := range []int{100, 1_000, 3_000, 10_000, 30_000, 100_000} {

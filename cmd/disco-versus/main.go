@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	var (
 		only     = flags.String("only", "", "kinds of cases, contenders, or both, comma-separated: list, fanout, call, memory, handshake")
 		passes   = flags.Int("passes", 21, "rounds of each case")
-		patience = flags.Duration("patience", 6*time.Second, "for one contender's rounds of a case, from the sixth on")
+		patience = flags.Duration("patience", 10*time.Second, "for one contender's rounds of a case, from the sixth on")
 		scale    = flags.Bool("scale", false, "measure how cost grows with records, subscriptions and the rate of changes")
 		jsonFile = flags.String("json", "", "also write the report to this file, as JSON")
 		svgFile  = flags.String("svg", "", "also draw the figures into this file")

@@ -81,7 +81,7 @@ type Lists struct {
 	Meter   *Meter // of the client's connection; nil: not known
 	Facts   Round  // added to each round
 	Stop    func()
-	warm    bool
+	first   time.Duration // that the first listing took, when nothing was known
 }
 
 // Round lists until listTime is over.
@@ -93,11 +93,12 @@ func (l *Lists) Round(ctx context.Context) (Round, error) {
 		}
 		return err
 	}
-	if !l.warm {
+	if l.first == 0 {
+		start := time.Now()
 		if err := list(); err != nil {
 			return nil, err
 		}
-		l.warm = true
+		l.first = time.Since(start)
 		runtime.GC()
 	}
 	var samples Samples
@@ -109,7 +110,7 @@ func (l *Lists) Round(ctx context.Context) (Round, error) {
 		}
 		samples = append(samples, time.Since(start))
 	}
-	r := Round{"us": Micros(samples.Quantile(0.5))}
+	r := Round{"us": Micros(samples.Quantile(0.5)), "first_us": Micros(l.first)}
 	if l.Meter != nil {
 		r["wire"] = float64(l.Meter.Received()-wire) / float64(len(samples)*l.Records)
 	}

@@ -31,7 +31,8 @@ type FanOuts struct {
 const (
 	leastUpdates = 3
 	burst        = 50 // updates, fewer than any queue here merges at
-	burstOfMany  = 10 // with more than 1,000 subscribers
+	burstTo1000  = 20 // the same, to 1,000 subscribers,
+	burstToMore  = 10 // and to more
 )
 
 // Round publishes updates one by one, then back to back.
@@ -61,8 +62,11 @@ func (f *FanOuts) Round(ctx context.Context) (Round, error) {
 	}
 	if f.Burst != nil {
 		n := burst
-		if f.Case.Subs > 1000 {
-			n = burstOfMany
+		switch {
+		case f.Case.Subs > 1000:
+			n = burstToMore
+		case f.Case.Subs == 1000:
+			n = burstTo1000
 		}
 		f.Track.arm(f.Case.Subs * n)
 		start := time.Now()

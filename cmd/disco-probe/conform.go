@@ -104,9 +104,6 @@ func (a *app) conform(ctx context.Context, c *conformance, flags *conformFlags) 
 	}
 	a.note("%s of %s, n-pamp/%d", plural(len(c.checks), "check"), c.target.name, c.generation)
 	if err := c.runAll(ctx); err != nil {
-		if ctx.Err() != nil {
-			return a.interrupted()
-		}
 		return err
 	}
 	if flags.junit != "" {
@@ -206,7 +203,8 @@ type conformance struct {
 
 	// The peer's ways, as far as they are known.
 	pushes, sameCorr tristate
-	throttled        int // code 7 met
+	blind            bool // its errors about what it cannot read have no corr
+	throttled        int  // code 7 met
 	recovered        bool
 }
 

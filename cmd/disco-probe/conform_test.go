@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -421,6 +422,36 @@ func TestConformOtherPeers(t *testing.T) {
 	}
 }
 
+// A peer whose errors about what it cannot read have no corr, at most one a
+// second, keeps §4.1 as well, and is given the time to show it.
+func TestConformBlindPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 3, false)
+		b.config = func(c *channel.Config) { c.Limits.UncorrelatedErrors = 1 }
+		var last time.Time
+		b.sab.out = func(_ *tampered, f rawFrame) []rawFrame {
+			e, ok := gotError(f)
+			if !ok || e.Code > disco.CodeKindMismatch || !e.HasCorr {
+				return pass(f)
+			}
+			if !last.IsZero() && time.Since(last) < time.Second {
+				return nil
+			}
+			last = time.Now()
+			return as(disco.TypeError, wrongError(e.Code))
+		}
+		results := conformRun(t, b, payloads(t))
+		if bad := verdicts(results, failed); len(bad) > 0 {
+			t.Error(explain(results, bad))
+		}
+		for name, r := range results {
+			if strings.HasPrefix(name, "refuse-") && r.outcome != passed {
+				t.Errorf("%s: %s: %s", name, r.outcome, r.why)
+			}
+		}
+	})
+}
+
 // What is sent keeps within the default rate, however long it takes.
 func TestConformPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -524,6 +555,63 @@ func TestConformFlood(t *testing.T) {
 					t.Errorf("%d entries, cut %v", len(r.exchange), r.cut)
 				}
 			})
+		})
+	}
+}
+
+// A failed MUST ends with 7 and is a failure in JUnit; what a peer may choose is
+// neither. A peer that is gone ends with 3, behind the report.
+func TestConformStatus(t *testing.T) {
+	type junit struct {
+		Failures int `xml:"failures,attr"`
+		Skipped  int `xml:"skipped,attr"`
+	}
+	unknownType := func(_ *tampered, f rawFrame) bool { return f.typ == 0x0107 }
+	for _, tt := range []struct {
+		name string
+		sab  sabotage
+		open int // associations that can be made
+		code int
+		want junit
+	}{
+		{"all well", sabotage{}, 9, exitOK, junit{0, 0}},
+		{"a MUST", shortened("afresh"), 9, exitProtocol, junit{1, 0}},
+		{"a choice", answered(unknownType, withError(1)), 9, exitOK, junit{0, 1}},
+		{"gone", sabotage{in: func(a *tampered, f rawFrame) []rawFrame {
+			if unknownType(a, f) {
+				a.Transport.Abort(0, errors.New("not this"))
+			}
+			return pass(f)
+		}}, 1, exitConnect, junit{0, 3}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "junit.xml")
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, 3, false)
+				b.sab = tt.sab
+				open := b.open
+				b.target.open = func(ctx context.Context, change func(*channel.Config)) (*link, error) {
+					if b.opened == tt.open {
+						return nil, &failure{exit: exitConnect, err: errors.New("nobody there")}
+					}
+					return open(ctx, change)
+				}
+				var out, errs bytes.Buffer
+				a := newApp(strings.NewReader(""), &out, &errs)
+				err := a.conform(t.Context(), newConformance(b.target), &conformFlags{junit: path, only: []string{"answers-afresh", "unknown-types", "query-all"}})
+				b.closeAll()
+				if code := exitOf(t.Context(), err); code != tt.code || !strings.Contains(out.String(), " not observable\n") {
+					t.Errorf("exit %d, want %d: %v\n%s", code, tt.code, err, out.String())
+				}
+			})
+			var got junit
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := xml.Unmarshal(b, &got); err != nil || got != tt.want {
+				t.Errorf("%+v, %v, want %+v", got, err, tt.want)
+			}
 		})
 	}
 }

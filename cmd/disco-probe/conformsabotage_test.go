@@ -322,13 +322,13 @@ func rawTool(id string, pairs ...byte) []byte {
 	return append(b, pairs...)
 }
 
-// A saboteur breaks one thing; it is named for the check that is to see it.
-type saboteur struct {
+// A spoiler breaks one thing; it is named for the check that is to see it.
+type spoiler struct {
 	breaks string
 	make   func(b *bench) sabotage
 }
 
-func saboteurs(vectors []testvectors.Payload) []saboteur {
+func saboteurs(vectors []testvectors.Payload) []spoiler {
 	golden := func(name string) testvectors.Payload {
 		for _, v := range vectors {
 			if v.Name == name {
@@ -338,7 +338,7 @@ func saboteurs(vectors []testvectors.Payload) []saboteur {
 		panic(name)
 	}
 	fixed := func(s sabotage) func(*bench) sabotage { return func(*bench) sabotage { return s } }
-	all := []saboteur{
+	all := []spoiler{
 		// Clause 1.
 		{"types-sent", func(*bench) sabotage {
 			return onAgain(func(corr disco.Corr) []rawFrame {
@@ -374,10 +374,14 @@ func saboteurs(vectors []testvectors.Payload) []saboteur {
 				return as(disco.TypeError, mapOf(disco.TypeError, corr, 1, 2, 0x18, 99))
 			})
 		}},
-		{"unknown-keys", fixed(answered(octetsAre(golden("F1")), withError(1)))},
+		{"unknown-keys", fixed(answered(func(_ *tampered, f rawFrame) bool {
+			return f.typ == frame.Type(disco.TypeQuery) && bytes.HasSuffix(f.payload, []byte{7, 0xa1, 0, 0x80})
+		}, withError(1)))},
 		{"leading-tlv", fixed(answered(func(_ *tampered, f rawFrame) bool { return bytes.HasPrefix(f.payload, []byte{0x7f, 0}) }, withError(1)))},
 		{"refuse-others", fixed(answered(octetsAre(golden("F08-overlong")), withResult))},
+		{"refuse-readings", fixed(answered(octetsAre(golden("F07-depth-9")), withoutCorr(4)))},
 		{"accept-others", fixed(answered(octetsAre(golden("F14-key-24")), withError(1)))},
+		{"accept-readings", fixed(answered(octetsAre(golden("F07-depth-8")), withError(1)))},
 		{"repeatable", func(*bench) sabotage {
 			n := 0
 			return sabotage{out: func(_ *tampered, f rawFrame) []rawFrame {
@@ -782,9 +786,9 @@ func saboteurs(vectors []testvectors.Payload) []saboteur {
 		if name := "refuse-" + v.Name; v.Expect.OK || len(v.Name) > 3 || v.Name[0] != 'N' || v.Direction != testvectors.ToResponder {
 			continue
 		} else if v.Expect.Reply == testvectors.ReplyUncorrelated {
-			all = append(all, saboteur{name, fixed(answered(octetsAre(v), withoutCorr(5)))})
+			all = append(all, spoiler{name, fixed(answered(octetsAre(v), withoutCorr(5)))})
 		} else {
-			all = append(all, saboteur{name, fixed(answered(octetsAre(v), withResult))})
+			all = append(all, spoiler{name, fixed(answered(octetsAre(v), withResult))})
 		}
 	}
 	return all

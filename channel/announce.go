@@ -58,7 +58,7 @@ func (p *Peer) announce(recs []record.Record, written chan<- error) (frames int)
 	for rest := recs; len(rest) > 0; frames++ {
 		rest = rest[p.pageOf(rest):]
 	}
-	a := &announcement{recs, written}
+	a := &announcement{recs: recs, written: written}
 	a.end(p.send(a))
 	return frames
 }
@@ -73,13 +73,16 @@ func (p *Peer) pageOf(recs []record.Record) (n int) {
 	return n
 }
 
-// announceAll publishes what the peer may see (§8, [C56]).
+// announceAll publishes what the peer may see (§8, [C56]), as far as it can be
+// represented.
 func (p *Peer) announceAll() {
-	recs := slices.Collect(p.snapshot().All())
+	recs := slices.DeleteFunc(slices.Collect(p.snapshot().All()), func(r record.Record) bool {
+		return r.Len() > p.page().MaxRecordLen
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(recs) > 0 && p.mayAsk() == nil {
-		p.announce(recs, nil)
+		p.send(&announcement{recs: recs, visible: true})
 	}
 }
 
@@ -88,11 +91,26 @@ func (p *Peer) announceAll() {
 type announcement struct {
 	recs    []record.Record
 	written chan<- error // buffered; nil: nobody waits
+	visible bool         // what the peer may not see when its turn comes is left out [C53]
+}
+
+// next takes the records of the next frame; none if there is no more.
+func (a *announcement) next(p *Peer) (page []record.Record) {
+	for len(page) == 0 && len(a.recs) > 0 {
+		n := p.pageOf(a.recs)
+		page, a.recs = a.recs[:n:n], a.recs[n:]
+		if now := p.snapshot(); a.visible {
+			page = slices.DeleteFunc(page, func(r record.Record) bool { _, ok := now.Get(r.ID()); return !ok })
+		}
+	}
+	return page
 }
 
 func (a *announcement) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
-	page := a.recs[:p.pageOf(a.recs)]
-	a.recs = a.recs[len(page):]
+	page := a.next(p)
+	if len(page) == 0 {
+		return b, 0, false
+	}
 	p.mu.Lock()
 	switch {
 	case len(a.recs) > 0:

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,30 @@ func TestHiddenAfterItWasPulled(t *testing.T) {
 		}
 		if _, ok := sub.Get("t2"); ok {
 			t.Error("what is hidden is still shown")
+		}
+	})
+}
+
+// What is announced when the association opens is what the peer may see when it
+// is sent, as far as it fits a frame.
+//
+// Covers: C42, C53, C56
+func TestAnnounceOnOpenLeavesOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		long := strings.Repeat("l", 2000)
+		set := newSet(t, tool("t1", "a"), tool("t2", "a"), tool("t3", "a"),
+			must(record.Tool{ID: "t4", Name: "a", ProtocolID: 1, SchemaRef: &long}.Record()))
+		hidden := false
+		a, b, l := byHand(t, Config{}, Config{Hub: hub(t, set), AnnounceOnOpen: true,
+			Limits:  Limits{MaxPageRecords: 1, MaxFrameLen: 2048},
+			Visible: func(r record.Record) bool { return !hidden || r.ID() == "t1" || r.ID() == "t4" }})
+		carry(t, l, channeltest.B)
+		hidden = true
+		b.Refresh()
+		l.Take(channeltest.B, 10)
+		l.Deliver(channeltest.A, 10)
+		if got := a.Cached(); len(got) != 1 || got[0].ID() != "t1" {
+			t.Errorf("announced %v", simNames(got))
 		}
 	})
 }

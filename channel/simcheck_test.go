@@ -61,6 +61,16 @@ func (e *simEnd) matching(version int, f record.Filter) (recs []record.Record, w
 	return recs, whole
 }
 
+// showed reports whether the end showed the record, as it is, at any time.
+func (e *simEnd) showed(r record.Record) bool {
+	for v := range e.versions {
+		if e.state(v, record.Filter{}, r.ID()) == r {
+			return true
+		}
+	}
+	return false
+}
+
 // A simTrack follows what one view says of each record through the versions of
 // what is shown: it never goes back.
 type simTrack struct {
@@ -525,6 +535,11 @@ func (s *sim) compare() {
 			continue
 		}
 		for i, e := range l.ends {
+			for _, r := range e.peer.Cached() {
+				if !e.other().showed(r) {
+					s.fail("%v has learned %s@%d, which was never shown to it", e, r.ID(), r.Revision())
+				}
+			}
 			if err := l.balance(e, &l.rules.sides[i], &l.rules.sides[1-i]); err != nil {
 				s.fail("%v, at rest: %v", e, err)
 			}

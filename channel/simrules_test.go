@@ -62,6 +62,9 @@ type simServed struct {
 	acknowledged, whole bool
 	cancelled           bool
 	at                  int // when
+
+	told  map[record.ID]bool // records that it was shown and that were not withdrawn
+	ahead bool               // it may have been shown others by a QUERY
 }
 
 func newSimRules(lim Limits, push [2]bool, over bool) *simRules {
@@ -308,6 +311,9 @@ func (s *simSide) answers(r *simRules, side channeltest.Side, b []byte) error {
 			return fmt.Errorf("a page after the last")
 		}
 		sub.acknowledged, sub.whole = true, p.Complete
+		for _, rec := range p.Records {
+			sub.told[rec.ID()] = true
+		}
 		s.chain[p.Corr] = last
 	case !s.open[p.Corr] && again:
 	case !s.open[p.Corr]:
@@ -389,6 +395,7 @@ func (s *simSide) updates(r *simRules, b []byte) error {
 		}
 		after = rec.ID()
 		seen[after] = true
+		sub.told[after] = true
 		octets += rec.Len()
 	}
 	after = ""
@@ -396,6 +403,10 @@ func (s *simSide) updates(r *simRules, b []byte) error {
 		if id <= after || seen[id] {
 			return fmt.Errorf("withdrawn does not ascend, or is added too")
 		}
+		if !sub.told[id] && !sub.ahead {
+			return fmt.Errorf("%s is withdrawn, and was never told", id)
+		}
+		delete(sub.told, id)
 		after = id
 		octets += 1 + len(id) // ids are short here
 	}
@@ -427,6 +438,9 @@ func (s *simSide) takes(r *simRules, t disco.Type, b []byte) error {
 		}
 		s.open[q.Corr] = true
 		delete(s.chain, q.Corr)
+		for _, sub := range s.subs {
+			sub.ahead = sub.ahead || q.HasCursor
+		}
 		if last, ok := s.issued[q.Cursor]; ok && q.HasCursor {
 			s.chain[q.Corr] = last
 		}
@@ -437,7 +451,7 @@ func (s *simSide) takes(r *simRules, t disco.Type, b []byte) error {
 			return err
 		}
 		if s.subs[q.Corr] == nil {
-			s.subs[q.Corr] = new(simServed)
+			s.subs[q.Corr] = &simServed{told: map[record.ID]bool{}}
 		} else {
 			s.bad[q.Corr]++
 		}

@@ -45,6 +45,8 @@ func (c *capture) add(client bool, b []byte) {
 // pcap returns the capture as a file of the old format, with the headers that the
 // packets of a TCP connection would have had.
 func (c *capture) pcap() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	const linkRawIP, most = 101, 1200
 	le := binary.LittleEndian
 	out := le.AppendUint32(nil, 0xa1b2c3d4)

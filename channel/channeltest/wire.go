@@ -70,6 +70,9 @@ func (c *wireConn) Read(b []byte) (n int, err error) {
 		if err := c.fault(c.readBy); err != nil {
 			return 0, c.failed("read", err)
 		}
+		if len(b) == 0 {
+			return 0, nil
+		}
 		p, later := c.in.next()
 		if p != nil {
 			if c.in.piece > 0 && len(b) > c.in.piece {

@@ -1,7 +1,7 @@
 -- The two AEADs of N-PAMP, for npamp.lua: AES-256-GCM (SP 800-38D) and
 -- ChaCha20-Poly1305 (RFC 8439), for opening alone. In Lua, because the cipher
 -- functions that newer releases of Wireshark offer are not in those that
--- distributions still ship. It is slow, about 200 KiB a second, and leaks through
+-- distributions still ship. It is slow, some 300 KiB a second, and leaks through
 -- its timing: good for captures, for nothing else.
 --
 -- open(suite, key, iv, seq, aad, sealed) takes octets as Lua strings and returns

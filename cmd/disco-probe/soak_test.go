@@ -78,12 +78,12 @@ func (s *deafener) Watch(fn func(*record.Change)) (*record.Snapshot, func()) {
 // Covers: DISC-7.2-03, DISC-7.2-04, DISC-7.2-05
 func TestSoakSabotage(t *testing.T) {
 	var sab *deafener
-	opt := soakOptions{duration: time.Second, peers: 2, subs: 160, rate: 100, records: 300, seed: 1, settle: 2 * time.Second}
+	opt := soakOptions{duration: time.Second, peers: 2, subs: 160, rate: 100, records: 300, seed: 1, settle: 5 * time.Second}
 	opt.source = func(peer int, set *record.Set) record.Source {
 		if peer > 0 {
 			return nil
 		}
-		sab = &deafener{Source: set, after: 10}
+		sab = &deafener{Source: set, after: 3}
 		return sab
 	}
 	var out, errs bytes.Buffer

@@ -20,7 +20,7 @@ const (
 	// many times what it is while all read, and this much more.
 	soakHarmFactor    = 3
 	soakHarmAllowance = 100 * time.Millisecond
-	soakHarmSamples   = 1000 // on each side, or it is not judged
+	soakHarmSamples   = 10_000 // on each side, or it is not judged
 )
 
 // A soakReport is the verdict.

@@ -177,7 +177,7 @@ func (s *soak) live(ctx context.Context, began time.Time) (err error) {
 	if s.opt.faults {
 		running.Go(func() { s.disturb(all) })
 	}
-	every := max(s.opt.duration/6, min(s.opt.duration/2, 30*time.Second))
+	every := max(s.opt.duration/6, min(s.opt.duration/2, 30*time.Second), time.Second)
 	for next := every; next < s.opt.duration; next += every {
 		soakPause(ctx, time.Until(began.Add(next)))
 		s.checkpoint(ctx)
@@ -190,18 +190,19 @@ func (s *soak) live(ctx context.Context, began time.Time) (err error) {
 // watch samples the heap and says how it goes, until ctx is done.
 func (s *soak) watch(ctx context.Context, began time.Time) {
 	every := min(10*time.Second, s.opt.duration/10)
-	last := uint64(0)
+	var last uint64
+	var lastAt time.Duration
 	for soakPause(ctx, every) {
 		at := time.Since(began)
 		s.heap = append(s.heap, heapSample{at, liveHeap()})
 		n := s.changes.Load()
 		healthy := s.healthy()
 		s.app.note("%v: %d changes (%.0f/s), %d deliveries, p50 %v p99 %v, %d queries, %d divergences, heap %.1f MiB, %d goroutines; %d cuts, %d stalls (%d now), %d lost, %d broken",
-			at.Round(time.Second), n, float64(n-last)/every.Seconds(), s.deliveries.Load(),
+			at.Round(time.Second), n, float64(n-last)/(at-lastAt).Seconds(), s.deliveries.Load(),
 			rounded(healthy.quantile(0.5)), rounded(healthy.quantile(0.99)), s.queries.Load(), s.divergences.Load(),
 			float64(s.heap[len(s.heap)-1].octets)/(1<<20), usedResources().goroutines,
 			s.cuts.Load(), s.stalls.Load(), s.stalled.Load(), s.lost.Load(), s.broken.Load())
-		last = n
+		last, lastAt = n, at
 	}
 }
 

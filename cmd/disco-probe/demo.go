@@ -234,6 +234,11 @@ func (d *demo) watch(ctx context.Context, p *channel.Peer, set *record.Set) erro
 	if _, err := next(channel.EventEnded); err != nil {
 		return err
 	}
+	// UNSUBSCRIBE has no answer (§7.3). That of a query after it shows that it went
+	// out, before CLOSE overtakes what waits.
+	if _, err := p.QueryPage(ctx, channel.Query{Filter: record.Filter{Kinds: []record.Kind{}}}); err != nil {
+		return err
+	}
 	return d.say("unsubscribed", []string{"unsubscribe  done"})
 }
 

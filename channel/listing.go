@@ -141,6 +141,8 @@ type listing struct {
 	finished         bool
 }
 
+const maxDelays = 6 // times that one page is asked for again because the peer said not now
+
 const maxQueuedPages = 4 // received and not merged yet, before the next is asked for
 
 // list starts an enumeration, of a single page or of all.
@@ -423,7 +425,6 @@ func (l *listing) recover(ctx context.Context, err error) error {
 		l.begin()
 		return nil
 	case disco.CodeNotAdvertised: // over the peer's rate: the same page, later [C20]
-		const maxDelays = 6
 		if l.delays >= maxDelays {
 			return &IncompleteError{l.pages, l.merged.len(), err}
 		}

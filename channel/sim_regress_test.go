@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,6 +134,83 @@ func TestAnnounceOnOpenLeavesOut(t *testing.T) {
 		l.Deliver(channeltest.A, 10)
 		if got := a.Cached(); len(got) != 1 || got[0].ID() != "t1" {
 			t.Errorf("announced %v", simNames(got))
+		}
+	})
+}
+
+// pulling is a peer whose subscription has the first of the pages p1, p2, … (each
+// with a cursor of its own) and asks for the second.
+func pulling(t *testing.T) (sub *Subscription, s *channeltest.Script, push func(n int), pulled string) {
+	t.Helper()
+	p, s := scripted(t, Config{})
+	sub, err := p.Subscribe(record.Filter{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	corr := corrOf(t, came(s)[0])
+	push = func(n int) { s.SendHex(result, numberedPage(corr, n)) }
+	push(1)
+	want(t, "the first page", came(s))
+	later(2 * time.Second)
+	q := came(s)
+	if len(q) != 1 {
+		t.Fatalf("sent %v", q)
+	}
+	pulled = corrOf(t, q[0])
+	want(t, "the second is asked for", q, "0100:a3001901000150"+pulled+"064101")
+	return sub, s, push, pulled
+}
+
+func numberedPage(corr string, n int) string {
+	return page(corr, fmt.Sprintf("41%02x", n), tool(fmt.Sprintf("t%02d", n), "a"))
+}
+
+// A page that was asked for and comes after later ones were pushed is no reason to
+// read those again: eight of them would have ended the subscription [C44].
+//
+// Covers: C15, C44
+func TestPulledPageThatIsOvertaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		sub, s, push, pulled := pulling(t)
+		for n := 2; n <= 20; n++ {
+			push(n)
+		}
+		s.SendHex(result, numberedPage(pulled, 2))
+		want(t, "nothing is asked for", came(s))
+		later(2 * time.Second)
+		q := came(s)
+		if len(q) != 1 {
+			t.Fatalf("sent %v", q)
+		}
+		want(t, "what comes next", q, "0100:a3001901000150"+corrOf(t, q[0])+"064114")
+		if n := sub.Len(); n != 20 || sub.Err() != nil {
+			t.Errorf("%d records, %v", n, sub.Err())
+		}
+	})
+}
+
+// A peer over whose rate we are is asked again later: the subscription is not
+// begun anew, which costs it more [C20].
+//
+// Covers: C15, C20
+func TestThrottledPull(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		sub, s, _, pulled := pulling(t)
+		for range 3 {
+			s.SendHex(errorMsg, errorFor(pulled, 7))
+			want(t, "later", came(s))
+			later(2 * time.Second)
+			q := came(s)
+			if len(q) != 1 {
+				t.Fatalf("sent %v", q)
+			}
+			pulled = corrOf(t, q[0])
+			want(t, "the same page", q, "0100:a3001901000150"+pulled+"064101")
+		}
+		s.SendHex(result, page(pulled, "", tool("t02", "a")))
+		want(t, "the end", came(s))
+		if n := sub.Len(); n != 2 || sub.Stale() {
+			t.Errorf("%d records, stale: %v", n, sub.Stale())
 		}
 	})
 }

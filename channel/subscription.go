@@ -35,6 +35,8 @@ type Subscription struct {
 	pull      disco.Corr   // of the QUERY that asks for a page that was not pushed
 	since     time.Time    // when the last page came, or SUBSCRIBE was sent
 	pages     int
+	pulledAt  int         // pages when pull was sent
+	delays    int         // refusals of pulls in a row
 	barren    int         // pages in a row that added nothing
 	octets    int         // of the snapshot's records
 	held      int         // octets that the views hold, as Peer.held has them
@@ -97,7 +99,7 @@ func (s *Subscription) begin() error {
 	}
 	delete(p.stale, s)
 	s.corr, s.phase, s.since = corr, phaseAsked, time.Now()
-	s.pages, s.barren, s.octets = 0, 0, 0
+	s.pages, s.barren, s.octets, s.delays = 0, 0, 0, 0
 	p.own[corr] = s
 	p.numOwn++
 	s.asked = &request{t: disco.TypeSubscribe, corr: corr, payload: b}
@@ -174,7 +176,7 @@ func (s *Subscription) pullPage() {
 		return
 	}
 	p.stats.Pulls++
-	s.pull, s.since = corr, time.Now()
+	s.pull, s.pulledAt, s.since = corr, s.pages, time.Now()
 	p.own[corr] = (*pulled)(s)
 	p.send(&request{t: disco.TypeQuery, corr: corr, payload: b})
 	s.await()
@@ -186,8 +188,13 @@ type pulled Subscription
 func (x *pulled) result(r *disco.Result) {
 	s := (*Subscription)(x)
 	s.dropPull()
+	cursor, pushed := s.cursor, s.pages > s.pulledAt
 	s.page(r)
-	if s.phase == phaseSnapshot { // it does not push: ask on
+	switch {
+	case s.phase != phaseSnapshot:
+	case pushed: // what came meanwhile goes further than this
+		s.cursor = cursor
+	default: // it does not push: ask on
 		s.pullPage()
 	}
 }
@@ -195,6 +202,12 @@ func (x *pulled) result(r *disco.Result) {
 func (x *pulled) refused(err error) {
 	s := (*Subscription)(x)
 	s.dropPull()
+	if disco.CodeOf(err) == disco.CodeNotAdvertised && s.delays < maxDelays { // over the peer's rate: later [C20]
+		s.delays++
+		s.since = time.Now()
+		s.after(s.p.lim.PageStall)
+		return
+	}
 	s.resync(err)
 }
 
@@ -236,7 +249,7 @@ func (s *Subscription) page(r *disco.Result) {
 		s.tell(rec, was, o, EventSnapshot)
 	}
 	s.account()
-	s.pages++
+	s.pages, s.delays = s.pages+1, 0
 	if s.barren++; v.Len() > before {
 		s.barren = 0
 	}

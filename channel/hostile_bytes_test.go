@@ -355,7 +355,7 @@ func TestF13Boundaries(t *testing.T) {
 	})
 }
 
-// Covers: F14, DISC-4.1-10, DISC-4.1-11, C6, C11
+// Covers: F14, DISC-4.1-10, DISC-4.1-11, C6, C11, DGP-1.3-02
 func TestF14UnknownKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		_, l := linked(t, Config{Hub: hub(t, four(t))})

@@ -151,7 +151,7 @@ func TestF53SilentPeer(t *testing.T) {
 	})
 }
 
-// Covers: F56, DISC-7.3-03
+// Covers: F56, DISC-7.3-03, DASP-009-01
 func TestF56PublishersAgainstSubscribers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := newSet(t, many(5)...)
@@ -487,7 +487,7 @@ func TestF66PeersTextInLogs(t *testing.T) {
 	})
 }
 
-// Covers: F67, DISC-5-09, C26
+// Covers: F67, DISC-5-09, C26, DASP-002-03
 func TestF67EqualNames(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		nfc, nfd := "caf\u00e9", "cafe\u0301"
@@ -506,7 +506,7 @@ func TestF67EqualNames(t *testing.T) {
 	})
 }
 
-// Covers: F70, C30, DASP-011-02
+// Covers: F70, C30, DASP-011-02, DGP-12-03
 func TestF70LargeRecord(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		methods := make([]string, 10_000)

@@ -38,7 +38,7 @@ func answers(c *call, l *link, next func(corr string) []byte) {
 	}
 }
 
-// Covers: F17, DISC-6.2-02, DISC-6.2-04
+// Covers: F17, DISC-6.2-02, DISC-6.2-04, DASP-005-05
 func TestF17EveryPage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := newSet(t, many(101)...)
@@ -154,7 +154,7 @@ func TestF20EmptyCursorAndPrefix(t *testing.T) {
 	})
 }
 
-// Covers: F21, C3, DISC-6.2-06
+// Covers: F21, C3, DISC-6.2-06, DASP-003-02, DASP-005-01
 func TestF21CursorWithAnotherFilter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := four(t)
@@ -185,7 +185,7 @@ func TestF21CursorWithAnotherFilter(t *testing.T) {
 	})
 }
 
-// Covers: F22, C2, DASP-003-03, DASP-003-04, DASP-006-05
+// Covers: F22, C2, DASP-003-03, DASP-003-04, DASP-006-05, DASP-012-02
 func TestF22BadCursors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p, l := linked(t, Config{Hub: hub(t, newSet(t, many(5)...)), Limits: Limits{MaxPageRecords: 1}})
@@ -225,7 +225,7 @@ func between(a, b *link) {
 	}
 }
 
-// Covers: F23, C2, DASP-005-07, DASP-010-04, DGP-22-06
+// Covers: F23, C2, DASP-005-07, DASP-010-04, DGP-22-06, DGP-19.3-01, DGP-19.3-02
 func TestF23ListingThatExpires(t *testing.T) {
 	for expiries, complete := range map[int]bool{1: true, 2: true, 3: false} {
 		bubble(t, func(t *testing.T) {

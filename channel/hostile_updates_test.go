@@ -91,7 +91,7 @@ func TestF31OldQueueNewState(t *testing.T) {
 	})
 }
 
-// Covers: F32, DISC-8-05
+// Covers: F32, DISC-8-05, DGP-18.2-01, DASP-006-03
 func TestF32GoneDuringAnOutage(t *testing.T) {
 	t.Log("the library does not connect again by itself: record.Diff tells whoever does what is gone")
 	bubble(t, func(t *testing.T) {
@@ -436,7 +436,7 @@ func TestF44ReconnectStorm(t *testing.T) {
 	})
 }
 
-// Covers: F45, C9, DISC-5-05, DISC-5-06
+// Covers: F45, C9, DISC-5-05, DISC-5-06, DGP-8-01
 func TestF45OneBadRecord(t *testing.T) {
 	const pairOf = "a400410a0103020104a20061740101" + "a400410b0109020104a0" // 0a is fine, 0b of kind 9
 	bubble(t, func(t *testing.T) {
@@ -470,7 +470,7 @@ func TestF45OneBadRecord(t *testing.T) {
 	})
 }
 
-// Covers: F47, DISC-10-03, DISC-10-05, DGP-19.3-03
+// Covers: F47, DISC-10-03, DISC-10-05, DGP-19.3-03, DGP-12-01, DGP-18.1-02
 func TestF47OnePeersViewForAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := four(t)
@@ -537,7 +537,7 @@ func TestF48HiddenSet(t *testing.T) {
 	})
 }
 
-// Covers: F49, C38, DISC-5.4-02, DISC-5.4-03, DISC-5.4-04
+// Covers: F49, C38, DISC-5.4-02, DISC-5.4-03, DISC-5.4-04, DGP-8-02
 func TestF49Dangling(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		agent := must(record.Agent{ID: "a1", AgentID: "g", Protocols: []uint64{1}, Tools: []record.ID{"\x01", "\x02"}}.Record())

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/npamp/disco/channel/channeltest"
 	"github.com/npamp/disco/disco"
@@ -339,4 +340,204 @@ func TestTypesBelowAndBeyondAreNotDiscoverys(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What each kind of failure looks like to the caller, and what is done about it
+// by itself: only a stale cursor starts over, only a refused page is asked for
+// again, and nothing but the code decides.
+//
+// Covers: DASP-012-01, DGP-12.1-01, DISC-9-02, C20
+func TestFailuresAndWhatIsDone(t *testing.T) {
+	for code, c := range map[disco.Code]struct {
+		temporary bool
+		asksAgain bool // when a further page is refused so
+	}{
+		disco.CodeMalformedPayload: {false, true}, // once, under a fresh corr [C1]
+		disco.CodeKindMismatch:     {}, disco.CodeUnknownRecordKind: {}, disco.CodeFilterUnsupported: {},
+		disco.CodeStaleCursor:         {false, true},
+		disco.CodeSubscriptionRefused: {true, false},
+		disco.CodeNotAdvertised:       {true, true},
+	} {
+		bubble(t, func(t *testing.T) {
+			refuse := func(l *link, corr string) {
+				l.putHex(errorMsg, errorFor(corr, byte(code)))
+				synctest.Wait()
+			}
+			p, l := linked(t, Config{Limits: Limits{MaxRestarts: -1}})
+			first := start(p, Query{})
+			synctest.Wait()
+			refuse(l, l.lastCorr())
+			if disco.CodeOf(first.err) != code || Temporary(first.err) != c.temporary {
+				t.Errorf("code %d: %v, temporary: %v", code, first.err, Temporary(first.err))
+			}
+			want(t, "nothing by itself", l.takeAll())
+
+			p, l = linked(t, Config{})
+			further := start(p, Query{})
+			synctest.Wait()
+			corr := l.lastCorr()
+			l.put(result, resultOf(corr, "aa", tool("t1", "a")))
+			synctest.Wait()
+			l.takeAll()
+			refuse(l, corr)
+			later(time.Second)
+			if again := len(l.takeAll()) > 0; again != c.asksAgain || again == further.done {
+				t.Errorf("code %d on a further page: asked again: %v, %v", code, again, further.err)
+			}
+			if further.done && (disco.CodeOf(further.err) != code || p.Stats().Cached != 0) {
+				t.Errorf("code %d: %v", code, further.err)
+			}
+			sub, corr := follows(t, p, l, record.Filter{}, nil)
+			refuse(l, corr)
+			later(30 * time.Second)
+			if disco.CodeOf(sub.Err()) != code || len(l.takeAll()) > 0 && !c.asksAgain {
+				t.Errorf("code %d on a subscription: %v", code, sub.Err())
+			}
+		})
+	}
+}
+
+// Asking reads the set and does nothing else: the set is as it was, and nobody is
+// asked what can be carried. What one association taught is advertised on no
+// other.
+//
+// Covers: DASP-001-03, DASP-014-01, DGP-18.1-01, DISC-10-11
+func TestAskingChangesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		asked := 0
+		set := record.NewSet(record.SetConfig{Carries: func(uint64) bool { asked++; return true }})
+		put(t, set, many(10)...)
+		before := asked
+		digest := set.Digest()
+		h := hub(t, set)
+		p, l := linked(t, Config{Hub: h, Limits: Limits{QueryRate: -1}})
+		for i := range 1000 {
+			l.putHex(query, v1, "a30019010001410202"+fmt.Sprintf("81%02x", i%6))
+			l.takeAll()
+		}
+		l.put(announce, announceOf(tool("foreign", "x"), must(record.Carriage{ID: "c", CarriageClass: record.ClassJSONRPC}.Record())))
+		if set.Digest() != digest || asked != before || p.Stats().Cached != 2 {
+			t.Errorf("the set changed, or was asked %d times; %d cached", asked-before, p.Stats().Cached)
+		}
+		_, other := linked(t, Config{Hub: h})
+		l.putHex(query, v1)
+		other.putHex(query, v1)
+		if a, b := l.take(), other.take(); a != b || strings.Contains(b, hex.EncodeToString([]byte("foreign"))) {
+			t.Error("what was learned is advertised")
+		}
+	})
+}
+
+// Covers: DGP-22-03, DGP-22-07, DASP-004-01, C43, DISC-8-03
+func TestEventsRepeatAndCursorsAreNone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, l := linked(t, Config{})
+		var ev recorder
+		sub, corr := follows(t, p, l, record.Filter{}, ev.handle)
+		l.put(result, resultOf(corr, ""))
+		u := updateOf(corr, []record.Record{at("t1", "a", 2)}, "t9")
+		l.put(update, u)
+		digest := sub.Digest()
+		want(t, "once", ev.take(), "synced", "added t1/2")
+		for range 3 {
+			l.put(update, u)
+		}
+		want(t, "and no more", ev.take())
+		if sub.Digest() != digest {
+			t.Error("the view changed")
+		}
+
+		// tolerant and cursor mean nothing on a SUBSCRIBE, whatever they hold.
+		_, l = linked(t, Config{Hub: hub(t, newSet(t, many(3)...)), Limits: Limits{MaxPageRecords: 2}})
+		l.putHex(query, v1)
+		cur := cursorOf(t, l.take())
+		for i, tail := range []string{"0650" + cur, "0506", "05f5", "06f6"} {
+			l.putHex(subscribe_, fmt.Sprintf("a30019010401410%d", i)+tail)
+			if got := l.takeAll(); len(got) != 2 || !strings.Contains(got[0], hex.EncodeToString([]byte("t00000"))) {
+				t.Errorf("%s: not the whole snapshot: %v", tail, got)
+			}
+		}
+
+		// Who answers a QUERY may refuse a SUBSCRIBE: nothing else is tried.
+		p, l = linked(t, Config{})
+		c := start(p, Query{})
+		synctest.Wait()
+		l.put(result, resultOf(l.lastCorr(), "", tool("t1", "a")))
+		sub, corr = follows(t, p, l, record.Filter{}, nil)
+		l.putHex(errorMsg, errorFor(corr, 6))
+		later(time.Minute)
+		want(t, "no polling by itself", l.takeAll())
+		if !c.done || c.err != nil || sub.Err() == nil || sub.Len() != 0 {
+			t.Errorf("%v, %v", c.err, sub.Err())
+		}
+	})
+}
+
+// Covers: ACP-02, ACP-04, ACP-06, ACP-07
+func TestCapabilityGate(t *testing.T) {
+	// Only what is there and true permits, and nothing panics.
+	for name, change := range map[string]func(*frame.Info){
+		"nothing known":     func(i *frame.Info) { *i = frame.Info{} },
+		"not ours":          func(i *frame.Info) { i.Advertised = false },
+		"not theirs":        func(i *frame.Info) { i.PeerAdvertised = false },
+		"an odd generation": func(i *frame.Info) { *i = frame.Info{Generation: -7} },
+	} {
+		bubble(t, func(t *testing.T) {
+			p, s := scripted(t, Config{Hub: hub(t, four(t)), Visible: func(record.Record) bool { panic("a policy that fails") }}, change)
+			for typ, payloads := range tampered {
+				for _, payload := range payloads {
+					s.SendHex(typ, payload)
+					s.SendHex(typ, payload[:len(payload)/4*2])
+				}
+			}
+			want(t, name, came(s))
+			if _, err := p.Query(t.Context(), Query{}); err != ErrNotAdvertised {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	// What the association does itself is not gated, and what is gated is frozen.
+	bubble(t, func(t *testing.T) {
+		client := &association.Config{Identity: channeltest.Identity(1), Channels: []frame.ChannelID{frame.ChannelDiscovery}}
+		w := channeltest.NewWire()
+		ca, sa, err := channeltest.Associate(t.Context(), w.A, w.B, client, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.Channels[0], client.PeerChannels = frame.ChannelControl, []frame.ChannelID{frame.ChannelControl}
+		tc, err := ca.Transport(frame.ChannelDiscovery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts, err := sa.Transport(frame.ChannelDiscovery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := Config{Disabled: FeatureDiscovery}
+		p, err := New(tc, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Disabled = 0
+		defer p.Close()
+		s, err := channeltest.NewScript(ts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SendHex(query, "a3001901000141012009") // malformed besides: the gate comes first
+		want(t, "the gate", came(s), errorFrame("01", 7))
+		if err := sa.Ping(t.Context(), frame.ChannelDiscovery); err != nil {
+			t.Errorf("PING: %v", err)
+		}
+		if err := sa.KeyUpdate(frame.ChannelDiscovery); err != nil {
+			t.Errorf("KEY_UPDATE: %v", err)
+		}
+		s.SendHex(query, v1)
+		want(t, "the gate again", came(s), errorFrame("01", 7))
+		sa.Close()
+		synctest.Wait()
+		if p.Wait() == nil {
+			t.Error("CLOSE")
+		}
+	})
 }

@@ -183,7 +183,7 @@ func TestFloatInIgnoredValue(t *testing.T) {
 	})
 }
 
-// Covers: DISC-9-04, DISC-7.2-02, C6
+// Covers: DISC-9-04, DISC-7.2-02, C6, DGP-1.3-03
 func TestDisabledFeatures(t *testing.T) {
 	for _, c := range []struct {
 		name    string

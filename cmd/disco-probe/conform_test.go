@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -378,26 +379,25 @@ func TestConformOtherPeers(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		config func(*channel.Config)
-		hide   bool
 		pass   []string
 		unseen []string
 	}{
-		{"pushes pages", func(c *channel.Config) { c.PushPages = true }, false,
+		{"pushes pages", func(c *channel.Config) { c.PushPages = true },
 			[]string{"paging", "query-all", "filter-kinds", "repeatable"}, []string{"cursor-same-corr", "cursor-filter"}},
-		{"slow", func(c *channel.Config) { c.Limits.QueryRate, c.Limits.QueryBurst = 10, 10 }, false,
+		{"slow", func(c *channel.Config) { c.Limits.QueryRate, c.Limits.QueryBurst = 10, 10 },
 			[]string{"query-rate", "query-all", "filter-kinds"}, nil},
-		{"no subscriptions", func(c *channel.Config) { c.Disabled = channel.FeatureSubscriptions }, false,
+		{"no subscriptions", func(c *channel.Config) { c.Disabled = channel.FeatureSubscriptions },
 			[]string{"subscribe-refused", "unsubscribe-silent", "query-all"}, []string{"subscribe-snapshot", "subscribe-bound", "update-added", "subscribe-keys", "tables-separate"}},
 		{"no filters", func(c *channel.Config) {
 			c.Disabled = channel.FeatureKinds | channel.FeatureProtocolIDs | channel.FeatureNamePrefix | channel.FeatureTolerant
-		}, false, []string{"filter-refused", "query-all", "paging"}, []string{"filter-kinds", "filter-name-prefix", "tolerant", "subscribe-filter"}},
-		{"discovery off", func(c *channel.Config) { c.Disabled = channel.FeatureDiscovery }, false,
+		}, []string{"filter-refused", "query-all", "paging"}, []string{"filter-kinds", "filter-name-prefix", "tolerant", "subscribe-filter"}},
+		{"discovery off", func(c *channel.Config) { c.Disabled = channel.FeatureDiscovery },
 			[]string{"discovery-off", "reserved-types"}, []string{"query-all", "query-rate", "subscribe-snapshot"}},
-		{"small frames", func(c *channel.Config) { c.Limits.MaxFrameLen = unrepresentable }, false,
+		{"small frames", func(c *channel.Config) { c.Limits.MaxFrameLen = unrepresentable },
 			[]string{"unrepresentable", "refuse-N3"}, []string{"query-all"}},
-		{"shows nothing", func(c *channel.Config) { c.Visible = func(record.Record) bool { return false } }, false,
+		{"shows nothing", func(c *channel.Config) { c.Visible = func(record.Record) bool { return false } },
 			[]string{"query-all", "query-empty", "filter-kinds"}, []string{"paging", "agent-refs", "sent-records"}},
-		{"announces", func(c *channel.Config) { c.AnnounceOnOpen = true }, false, []string{"peer-announces", "announce-silent"}, nil},
+		{"announces", func(c *channel.Config) { c.AnnounceOnOpen = true }, []string{"peer-announces", "announce-silent"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -507,6 +507,60 @@ func TestConformLost(t *testing.T) {
 			t.Error(explain(results, bad))
 		}
 	})
+}
+
+// What a peer advertises or sends, and be it nonsense, is judged and nothing
+// more.
+func TestConformHostile(t *testing.T) {
+	few := payloads(t)[:40]
+	t.Run("long names", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, 3, false)
+			for _, id := range []string{"a", "b"} { // before all others
+				r := recordOf(record.Tool{ID: record.ID(id), Name: id + strings.Repeat("\u00e9", 2000), ProtocolID: 1})
+				if err := b.set.Update(func(tx *record.Tx) error { return tx.Put(r) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			results := conformRun(t, b, few)
+			if bad := verdicts(results, failed); len(bad) > 0 {
+				t.Error(explain(results, bad))
+			}
+		})
+	})
+	for seed := range uint64(12) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rnd := rand.New(rand.NewPCG(seed, 0))
+				b := newBench(t, 2+int(seed%2), seed%3 == 0)
+				b.sab.out = func(_ *tampered, f rawFrame) []rawFrame {
+					if rnd.IntN(8) > 0 || len(f.payload) == 0 {
+						return pass(f)
+					}
+					switch rnd.IntN(4) {
+					case 0:
+						f.typ = frame.Type(0x0100 + rnd.IntN(8))
+					case 1:
+						f.payload = f.payload[:rnd.IntN(len(f.payload))]
+					case 2:
+						return slices.Repeat(pass(f), rnd.IntN(4))
+					default:
+						f.payload[rnd.IntN(len(f.payload))] ^= byte(1 + rnd.IntN(255))
+					}
+					return pass(f)
+				}
+				results := conformRun(t, b, few)
+				for name, r := range results {
+					if r.outcome == "" || r.outcome != passed && r.why == "" {
+						t.Errorf("%s: %q: %q", name, r.outcome, r.why)
+					}
+				}
+				if len(verdicts(results, failed)) == 0 {
+					t.Error("nothing failed")
+				}
+			})
+		})
+	}
 }
 
 // A peer that floods us, with replies or with requests of its own, loses the

@@ -362,10 +362,12 @@ func checkFilterProtocols(ctx context.Context, s *session) error {
 }
 
 // namesOf returns the names in use, a few of them, in the order of record_ids:
-// those that are text, as a name_prefix has to be.
+// those that are text, as a name_prefix has to be, and of a length that any
+// receiver takes.
 func namesOf(base map[record.ID]record.Record) (names []string) {
+	const longest = 255 // octets
 	for _, id := range pick(base, hasName) {
-		if name, ok := base[id].Name(); ok && utf8.ValidString(name) && name != "" && len(names) < 8 {
+		if name, ok := base[id].Name(); ok && utf8.ValidString(name) && name != "" && len(name) < longest && len(names) < 8 {
 			names = append(names, name)
 		}
 	}

@@ -90,9 +90,9 @@ func payloadChecks(vectors []testvectors.Payload, generation int) []check {
 // read [C4], on UTF-8 [C28] and on mistyped optional keys [C29], which decide
 // nothing that the specification leaves open.
 func isReading(v testvectors.Payload) bool {
-	decision := regexp.MustCompile(`^C\d+$`)
 	return v.Expect.Rule == "limit" || v.Expect.Rule == "depth" || slices.ContainsFunc(v.Rows, func(r string) bool {
-		return decision.MatchString(r) && r != "C4" && r != "C28" && r != "C29"
+		n, isDecision := strings.CutPrefix(r, "C")
+		return isDecision && n != "" && n[0] >= '0' && n[0] <= '9' && r != "C4" && r != "C28" && r != "C29"
 	})
 }
 

@@ -167,7 +167,8 @@ func (s *session) register(t disco.Type, corr disco.Corr, payload []byte) {
 		old.live = false
 	case t.TakesReply() && (old == nil || !old.live):
 		q := &question{typ: t, during: s.run.running, live: t == disco.TypeSubscribe, view: map[record.ID]uint64{}, high: map[record.ID]uint64{}}
-		if sub, err := disco.ParseSubscribe(payload, s.options()); err == nil && q.live {
+		if q.live {
+			sub, _ := disco.ParseSubscribe(payload, s.options()) // where it is malformed there is nothing to follow
 			q.filter = sub.Filter
 		}
 		s.asked[corr] = q
@@ -280,10 +281,15 @@ func (s *session) awaitRequest(ctx context.Context, t disco.Type) (rx *received,
 		s.waiting -= len(rx.payload)
 		return true
 	})
-	if err == nil && !ok {
-		err = differ("no %v came from the peer within %v", t, s.run.timeout)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, differ("no %v came from the peer within %v", t, s.run.timeout)
+	case rx.fault != nil:
+		return nil, notSeen("a request of the peer's own cannot be read: %s", faultText(rx.fault))
 	}
-	return rx, err
+	return rx, nil
 }
 
 // settle lets d pass.

@@ -29,7 +29,7 @@ func (c *conn) endStreams(chosen func(*stream) bool) {
 		}
 	}
 	if all && len(now) > 0 {
-		c.first = open
+		c.farewell, c.first = true, open
 	}
 	c.mu.Unlock()
 	for _, s := range now {
@@ -38,19 +38,22 @@ func (c *conn) endStreams(chosen func(*stream) bool) {
 }
 
 // Close ends our streams, waits for the peer to do the same, at most lingerTimeout,
-// and closes the connection. Reading and writing fail from now on. None of our
+// and closes the connection. Where the peer broke it, that is an orderly end only
+// if CloseWrite came before. Reading and writing fail from now on. None of our
 // goroutines is left when it returns. It is idempotent.
 func (c *conn) Close() error {
 	c.shut.Do(func() { close(c.closing) })
 	c.end.Do(func() {
 		c.mu.Lock()
 		c.setWriteDeadline(time.Unix(1, 0)) // a Write under way ends
+		broken, farewell := c.broken, c.farewell
 		c.mu.Unlock()
-		c.CloseWrite()
-		c.linger()
-		c.mu.Lock()
-		broken := c.broken
-		c.mu.Unlock()
+		if broken == nil {
+			c.CloseWrite()
+		}
+		if broken == nil || farewell {
+			c.linger()
+		}
 		c.hangUp(codeOf(broken), broken)
 		c.running.Wait()
 		c.rd.set(time.Time{})

@@ -50,7 +50,8 @@ type conn struct {
 	writeAt time.Time // the write deadline, for streams to come
 	broken  error     // what the peer, or the path, did
 	lost    bool      // nothing comes any more: the connection is closed
-	first   bool      // we ended all our streams, and the peer had not ended all of its own
+	// farewell: we ended all our streams; first: the peer had not ended all of its.
+	farewell, first bool
 }
 
 func newConn(qc *quicgo.Conn, s *socket, cfg *association.Config, client bool) *conn {
@@ -97,13 +98,15 @@ func (c *conn) accept() {
 		if err != nil {
 			return
 		}
+		if isClosed(c.closing) {
+			s.Close() // ours of it, so that the peer need not wait for that
+			continue
+		}
 		c.add(&stream{s: s, known: first}) // Control is 0
 		select {
 		case <-c.opened:
 		case <-c.closing:
-			return
 		case <-c.qc.Context().Done():
-			return
 		}
 	}
 }
@@ -302,9 +305,12 @@ func (c *conn) over() (*stream, <-chan struct{}, error) {
 	return nil, c.changed, nil
 }
 
-// complete reports whether every stream is there that the client is to begin. It
-// is called with mu held.
+// complete reports whether every stream is there that the client is to begin: none
+// before Open. It is called with mu held.
 func (c *conn) complete() bool {
+	if !isClosed(c.opened) {
+		return true
+	}
 	for _, id := range c.expected {
 		if c.find(id) == nil {
 			return false

@@ -102,13 +102,15 @@ func dialFirst(ctx context.Context, addrs []netip.AddrPort, cfg *association.Con
 			}
 		}
 	}
-	if found != nil {
+	switch {
+	case found != nil:
 		return found, nil
+	case failed != nil:
+		return nil, failed
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
-	if failed == nil {
-		failed = context.Cause(ctx)
-	}
-	return nil, failed
+	return nil, errors.New("quic: the host has no address")
 }
 
 // dialOne makes a connection with one address, over a socket of its own, and opens

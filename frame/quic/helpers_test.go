@@ -184,16 +184,22 @@ func closeBoth(c, s *association.Association) {
 	wg.Wait()
 }
 
-// wantCause checks how an association ended.
-func wantCause(t *testing.T, why string, a *association.Association, want error) {
+// cause waits for the end of an association and returns why.
+func cause(t *testing.T, why string, a *association.Association) error {
 	t.Helper()
 	select {
 	case <-a.Done():
-		if err := a.Wait(); !errors.Is(err, want) {
-			t.Errorf("%s: ended with %v, want %v", why, err, want)
-		}
-	case <-time.After(20 * time.Second):
-		t.Errorf("%s: has not ended", why)
+	case <-wait(t).Done():
+		t.Fatalf("%s: has not ended", why)
+	}
+	return a.Wait()
+}
+
+// wantCause checks how an association ended.
+func wantCause(t *testing.T, why string, a *association.Association, want error) {
+	t.Helper()
+	if err := cause(t, why, a); !errors.Is(err, want) {
+		t.Errorf("%s: ended with %v, want %v", why, err, want)
 	}
 }
 

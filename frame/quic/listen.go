@@ -21,29 +21,7 @@ func Listen(addr string, cfg *association.Config) (*association.Listener, error)
 
 func listen(addr string, cfg *association.Config, t timing) (*association.Listener, error) {
 	return association.ListenWith(cfg, func(cfg *association.Config) (net.Listener, error) {
-		udpAddr, err := net.ResolveUDPAddr("udp", addr)
-		if err != nil {
-			return nil, err
-		}
-		udp, err := net.ListenUDP("udp", udpAddr)
-		if err != nil {
-			return nil, err
-		}
-		l := &listener{cfg: cfg}
-		key := new(quicgo.StatelessResetKey)
-		rand.Read(key[:])
-		l.socket = newSocket(&quicgo.Transport{
-			Conn:                udp,
-			StatelessResetKey:   key,
-			ConnContext:         l.arrived,
-			VerifySourceAddress: func(net.Addr) bool { return l.pending.Load() >= int64(cfg.MaxHandshakes)/2 },
-		}, udp)
-		if l.ln, err = l.socket.tr.Listen(cfg.TLS, config(cfg, t, streams(cfg))); err != nil {
-			l.socket.release()
-			return nil, err
-		}
-		l.ctx, l.cancel = context.WithCancel(context.Background())
-		return l, nil
+		return newListener(addr, cfg, t)
 	})
 }
 
@@ -58,6 +36,32 @@ type listener struct {
 
 	mu     sync.Mutex
 	closed bool
+}
+
+func newListener(addr string, cfg *association.Config, t timing) (net.Listener, error) {
+	udpAddr, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return nil, err
+	}
+	udp, err := net.ListenUDP("udp", udpAddr)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{cfg: cfg}
+	key := new(quicgo.StatelessResetKey)
+	rand.Read(key[:])
+	l.socket = newSocket(&quicgo.Transport{
+		Conn:                udp,
+		StatelessResetKey:   key,
+		ConnContext:         l.arrived,
+		VerifySourceAddress: func(net.Addr) bool { return l.pending.Load() >= int64(cfg.MaxHandshakes)/2 },
+	}, udp)
+	if l.ln, err = l.socket.tr.Listen(cfg.TLS, config(cfg, t, streams(cfg))); err != nil {
+		l.socket.release()
+		return nil, err
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l, nil
 }
 
 // Accept returns the next connection whose QUIC handshake is done.

@@ -42,7 +42,7 @@ type simSide struct {
 
 	announcing int // Announce calls so far
 
-	hidden func(record.ID) bool // nil: cannot be told just now
+	hidden func(record.Record) bool // nil: cannot be told just now
 }
 
 // simAsked is a corr of this side.
@@ -102,7 +102,7 @@ func (r *simRules) tap(side channeltest.Side) func(bool, frame.Frame) {
 // shows holds records that the side sends against what it hides.
 func (s *simSide) shows(recs []record.Record) error {
 	for _, rec := range recs {
-		if s.hidden != nil && s.hidden(rec.ID()) {
+		if s.hidden != nil && s.hidden(rec) {
 			return fmt.Errorf("%s is hidden", rec.ID())
 		}
 	}

@@ -157,7 +157,7 @@ func (s *sim) begin() {
 	s.count.worlds++
 	s.lim = simLimits[s.cfg.limits].withDefaults()
 	for range s.cfg.nodes {
-		n := &simNode{high: map[record.ID]uint64{}}
+		n := &simNode{high: map[record.ID]uint64{}, gone: map[record.ID]uint64{}}
 		n.set = record.NewSet(record.SetConfig{Carries: func(id uint64) bool { return carries(id) && n.off.Load()>>id&1 == 0 }})
 		n.hub = subscribe.NewHub(n.set)
 		s.nodes = append(s.nodes, n)
@@ -210,9 +210,10 @@ func (s *sim) end() {
 type simNode struct {
 	set  *record.Set
 	hub  *subscribe.Hub
-	off  atomic.Uint32 // protocols not carried now
-	high map[record.ID]uint64
-	ends []*simEnd // of open associations
+	off  atomic.Uint32        // protocols not carried now
+	high map[record.ID]uint64 // greatest revisions
+	gone map[record.ID]uint64 // revisions of records when they were last withdrawn
+	ends []*simEnd            // of open associations
 }
 
 // A simLink is two nodes and the association between them, if there is one.
@@ -293,10 +294,10 @@ func (l *simLink) open() {
 			panic(err)
 		}
 		if s.cfg.hides && !s.cfg.over {
-			l.rules.sides[i].hidden = func(id record.ID) bool {
-				_, there := e.node.set.Snapshot().Get(id)
-				_, shown := e.peer.snapshot().Get(id)
-				return there && !shown
+			l.rules.sides[i].hidden = func(r record.Record) bool {
+				_, there := e.node.set.Snapshot().Get(r.ID())
+				_, shown := e.peer.snapshot().Get(r.ID())
+				return there && !shown && r.Revision() > e.node.gone[r.ID()] // else another has its id
 			}
 		}
 	}
@@ -477,6 +478,11 @@ func (s *sim) changing(n *simNode, change func() error) {
 			s.fail("a change failed (%v) and was made", err)
 		}
 		return
+	}
+	for r := range old.All() {
+		if _, ok := now.Get(r.ID()); !ok {
+			n.gone[record.ID(strings.Clone(string(r.ID())))] = r.Revision()
+		}
 	}
 	for r := range now.All() {
 		was, _ := old.Get(r.ID())

@@ -149,6 +149,9 @@ type simStep struct {
 func simGenerate(seed uint64, n int) []simStep {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	cfg := simConfigOf(seed)
+	if cfg.records > simBlock { // it takes its time
+		n = max(20, n/6)
+	}
 	var weights [len(simOps)]int
 	total := 0
 	for op, d := range simOps {
@@ -213,6 +216,7 @@ type simConfig struct {
 	over     bool // real associations, else links moved by hand
 	gen      int  // crypto generation
 	nodes    int
+	records  int  // that there may be; a set of many has more than one chunk
 	limits   int  // which limits
 	hides    bool // nodes hide records from each other
 	push     bool // node 0 pushes pages
@@ -227,6 +231,7 @@ func simConfigOf(seed uint64) simConfig {
 		over:     rng.IntN(3) == 0,
 		gen:      2 + rng.IntN(2),
 		nodes:    2 + rng.IntN(2),
+		records:  simBlock,
 		limits:   rng.IntN(len(simLimits)),
 		hides:    rng.IntN(3) > 0,
 		push:     rng.IntN(4) == 0,
@@ -235,6 +240,9 @@ func simConfigOf(seed uint64) simConfig {
 	}
 	if rng.IntN(8) == 0 {
 		c.disabled = 1 << rng.IntN(7)
+	}
+	if rng.IntN(12) == 0 {
+		c.records = 20 * simBlock
 	}
 	if c.over {
 		c.faulty = false // nothing that is altered gets past the tag

@@ -76,11 +76,11 @@ func (e *simEnd) showed(r record.Record) bool {
 type simTrack struct {
 	end    *simEnd // that shows
 	filter record.Filter
-	at     [numRecords]int
+	at     []int // by simIndex
 }
 
 func newSimTrack(end *simEnd, f record.Filter) *simTrack {
-	t := &simTrack{end: end, filter: f}
+	t := &simTrack{end: end, filter: f, at: make([]int, end.link.s.cfg.records)}
 	for i := range t.at {
 		t.at[i] = end.latest()
 	}
@@ -462,7 +462,7 @@ func (s *sim) follow(u *simSub) {
 	if live && u.sub.Stale() {
 		return // it changes just now
 	}
-	for i := range numRecords {
+	for i := range s.cfg.records {
 		id, now := simID(i), record.Record{}
 		if len(recs) > 0 && recs[0].ID() == id {
 			now, recs = recs[0], recs[1:]

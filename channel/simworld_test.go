@@ -363,9 +363,9 @@ func (e *simEnd) look() {
 // it is, and on what is in it.
 func (e *simEnd) visible(r record.Record) bool {
 	hidden := e.hidden.Load()
-	shown := hidden>>simIndex(r.ID())&1 == 0
+	shown := hidden>>(simIndex(r.ID())%simBlock)&1 == 0
 	if t, ok := r.Tool(); ok {
-		shown = shown && hidden>>(numRecords+t.ProtocolID)&1 == 0
+		shown = shown && hidden>>(simBlock+t.ProtocolID)&1 == 0
 	}
 	return shown
 }
@@ -424,17 +424,17 @@ func (l *simLink) take(from channeltest.Side, n int) int {
 // ---- steps
 
 func (s *sim) put(a, b, c int) {
-	s.update(s.nodes.at(a), func(tx *record.Tx) error { return tx.Put(simRecord(b%numRecords, c)) })
+	s.update(s.nodes.at(a), func(tx *record.Tx) error { return tx.Put(simRecord(b%s.cfg.records, c)) })
 }
 
 func (s *sim) withdraw(a, b, _ int) {
-	s.update(s.nodes.at(a), func(tx *record.Tx) error { return tx.Withdraw(simID(b % numRecords)) })
+	s.update(s.nodes.at(a), func(tx *record.Tx) error { return tx.Withdraw(simID(b % s.cfg.records)) })
 }
 
 // batch is many changes at once.
 func (s *sim) batch(a, b, c int) {
 	s.update(s.nodes.at(a), func(tx *record.Tx) error {
-		for i := range numRecords {
+		for i := range s.cfg.records {
 			switch (b*7 + i*c) % 5 {
 			case 0, 1:
 				if err := tx.Put(simRecord(i, b+c*i)); err != nil {
@@ -514,7 +514,7 @@ func (s *sim) flip(a, b, c int) {
 	if !s.cfg.hides || !e.link.live() {
 		return
 	}
-	mask := uint32(1) << (c % (numRecords + 4))
+	mask := uint32(1) << (c % (simBlock + 4))
 	if c%3 == 0 {
 		mask = uint32(c*2654435761) >> 7
 	}
@@ -777,12 +777,15 @@ func (s *sim) busy() any {
 
 // ---- records
 
-const numRecords = 20
+// Records come in blocks, each of all kinds, whose agents name tools of the block.
+const simBlock = 20
 
 // simID is the record_id of a record, and simIndex the way back.
-func simID(i int) record.ID { return record.ID([]byte{'r', byte('a' + i)}) }
+func simID(i int) record.ID {
+	return record.ID([]byte{'r', byte('a' + i/simBlock), byte('a' + i%simBlock)})
+}
 
-func simIndex(id record.ID) int { return int(id[1] - 'a') }
+func simIndex(id record.ID) int { return int(id[1]-'a')*simBlock + int(id[2]-'a') }
 
 func simNames(recs []record.Record) string {
 	var b strings.Builder
@@ -795,7 +798,8 @@ func simNames(recs []record.Record) string {
 // simRecord is one of the contents that a record may have. Its kind depends on
 // its record_id alone.
 func simRecord(i, v int) record.Record {
-	id := simID(i)
+	id, base := simID(i), i-i%simBlock
+	i %= simBlock
 	name := [...]string{"git.", "fs.", "Git."}[v%3]
 	protocol := uint64(1 + v/3%3)
 	var label *string
@@ -821,9 +825,9 @@ func simRecord(i, v int) record.Record {
 	a := record.Agent{ID: id, AgentID: name + "agent", Protocols: []uint64{protocol}, Label: label}
 	switch v % 4 {
 	case 1:
-		a.Tools = []record.ID{simID(5 + v%11)}
+		a.Tools = []record.ID{simID(base + 5 + v%11)}
 	case 2:
-		a.Tools = []record.ID{simID(5 + v%5), simID(10 + v%6)}
+		a.Tools = []record.ID{simID(base + 5 + v%5), simID(base + 10 + v%6)}
 	}
 	return must(a.Record())
 }

@@ -20,9 +20,11 @@ import (
 	"github.com/npamp/disco/cmd/disco-versus/internal/bench"
 )
 
-// Plain sets a case up over plain TCP, TLS inside TLS 1.3.
+// Plain sets a case up over plain TCP.
 func Plain(ctx context.Context, c bench.Case) (bench.Bench, error) { return open(ctx, c, plainLink) }
-func TLS(ctx context.Context, c bench.Case) (bench.Bench, error)   { return open(ctx, c, tlsLink) }
+
+// TLS sets a case up inside TLS 1.3.
+func TLS(ctx context.Context, c bench.Case) (bench.Bench, error) { return open(ctx, c, tlsLink) }
 
 func open(ctx context.Context, c bench.Case, newLink func() (*link, error)) (bench.Bench, error) {
 	l, err := newLink()

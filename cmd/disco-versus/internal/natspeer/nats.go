@@ -20,8 +20,7 @@ import (
 	"github.com/npamp/disco/record"
 )
 
-// Core sets a case up with publish/subscribe and request/reply, KV one with the
-// key-value store.
+// Core sets a case up with publish/subscribe and request/reply.
 func Core(ctx context.Context, c bench.Case) (bench.Bench, error) {
 	b, err := start()
 	if err != nil {

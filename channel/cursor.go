@@ -55,17 +55,20 @@ func (t *cursors) issue(c *chain, pos record.Position, now time.Time) disco.Curs
 	return cur
 }
 
-// issue returns the cursor of a position in a chain, and sees to it that nothing
-// outlives its time, although the peer may be idle from now on. p.mu is held.
+// issue returns the cursor of a position in a chain, and looks after the chains
+// from now on, although the peer may be idle. p.mu is held.
 func (p *Peer) issue(c *chain, pos record.Position) disco.Cursor {
+	cur := p.cursors.issue(c, pos, time.Now())
+	p.relieve()
 	if !p.expiring {
 		p.expiring = true
 		p.expireIn(p.lim.SnapshotTTL)
 	}
-	return p.cursors.issue(c, pos, time.Now())
+	return cur
 }
 
 func (p *Peer) expireIn(d time.Duration) {
+	d = min(d, watchInterval) // the set may change meanwhile, and a snapshot cost more
 	if p.expiry == nil {
 		p.expiry = time.AfterFunc(d, p.expire)
 	} else {
@@ -78,11 +81,20 @@ func (p *Peer) expire() {
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.cursors.expire(now)
+	p.relieve()
 	if len(p.cursors.lru) == 0 || p.life.closing {
 		p.expiring = false
 		return
 	}
 	p.expireIn(p.lim.SnapshotTTL - now.Sub(p.cursors.lru[0].used))
+}
+
+// relieve drops chains, least recently used first, while they are much of what
+// passes MaxPeerMemory. p.mu is held.
+func (p *Peer) relieve() {
+	for p.crowded(0) && p.cursors.memory() > p.lim.MaxPeerMemory/4 {
+		p.cursors.drop(p.cursors.lru[0])
+	}
 }
 
 func newCursor() disco.Cursor {

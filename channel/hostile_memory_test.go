@@ -378,6 +378,33 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 			return p, func() {}
 		}},
+		{"listings of a large set that changes", func(t *testing.T, m *meter) (*Peer, func()) {
+			set := newSet(t)
+			p, l := linked(t, Config{Hub: hub(t, set), Limits: Limits{MaxPeerMemory: limit, MaxPageRecords: 1}})
+			change := func(i int) {
+				var recs []record.Record
+				for k := range 70 {
+					recs = append(recs, big(fmt.Sprint("t", 100+k), 45_000+i))
+				}
+				put(t, set, recs...)
+				later(time.Second)
+			}
+			var cur string
+			for i := range 16 { // 3 MiB each
+				change(i)
+				if i%2 == 0 {
+					l.putHex(query, v1)
+					cur = cursorOf(t, l.take())
+				}
+			}
+			m.look(p)
+			l.putHex(query, "a3001901000141010650"+cur)
+			cursorOf(t, l.take()) // the newest goes on
+			if n := p.Stats().Snapshots; n < 1 || n > 2 {
+				t.Errorf("%d snapshots are kept", n)
+			}
+			return p, func() {}
+		}},
 		{"a tolerant listing of unknown kinds", func(t *testing.T, m *meter) (*Peer, func()) {
 			p, l := linked(t, Config{Limits: Limits{MaxPeerMemory: limit}})
 			c := start(p, Query{Tolerant: true})

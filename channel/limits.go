@@ -97,9 +97,10 @@ type Limits struct {
 	MaxTombstones, MaxRetired int
 	// MaxPeerMemory bounds all that is held for one peer together, in octets.
 	// Announced records are refused first, then a listing fails with ErrLimit,
-	// then a subscription ends; where the peer leaves as much of its own
-	// subscriptions unread for StallTimeout, the association. Default 256 MiB;
-	// negative: off.
+	// then a subscription ends. Where listings that the peer may go on with are
+	// a quarter of it, they go stale; where what the peer leaves unread of its
+	// own subscriptions is half of it for StallTimeout, the association ends.
+	// Default 256 MiB; negative: off.
 	MaxPeerMemory int
 }
 

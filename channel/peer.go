@@ -39,7 +39,7 @@ type Peer struct {
 	progress     time.Time   // when given last met taken, or taken last rose
 	stall        *time.Timer // looks for progress while anything waits
 	stalling     bool        // stall runs
-	over         time.Time   // since when it finds more than MaxPeerMemory unread
+	over         time.Time   // since when it finds too much unread
 	interval     *time.Timer // wakes the writer when a held-back UPDATE is due
 
 	// As responder, see responder.go.

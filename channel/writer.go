@@ -13,7 +13,7 @@ import (
 var (
 	errUnsent  = errors.New("channel: too many frames wait for the peer to take them")
 	errStalled = errors.New("channel: the peer has taken no frame for too long")
-	errUnread  = errors.New("channel: the peer leaves more unread than MaxPeerMemory")
+	errUnread  = errors.New("channel: the peer leaves too much unread for MaxPeerMemory")
 )
 
 // watchInterval is how often what waits for the peer is measured.
@@ -195,15 +195,16 @@ func (p *Peer) checkStall() {
 	}
 }
 
-// unread reports that the peer has left more unread than MaxPeerMemory for as
-// long as a link may stall: one large change is not its fault. p.mu is held.
+// unread reports that what the peer leaves unread has been most of more than
+// MaxPeerMemory for as long as a link may stall: one large change is not its
+// fault. p.mu is held.
 func (p *Peer) unread() bool {
 	grace := p.lim.StallTimeout
 	if grace < 0 {
 		grace = defaultStallTimeout
 	}
 	switch now := time.Now(); {
-	case p.lim.MaxPeerMemory < 0 || p.outbox.Memory() <= p.lim.MaxPeerMemory:
+	case !p.crowded(0) || p.outbox.Memory() <= p.lim.MaxPeerMemory/2:
 		p.over = time.Time{}
 	case p.over.IsZero():
 		p.over = now

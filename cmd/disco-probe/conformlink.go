@@ -102,7 +102,7 @@ func (a *app) selfTarget(l *linkFlags) (t *target, closeAll func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	listener, err := association.Listen("127.0.0.1:0", cfg)
+	listener, err := l.transport.listen("127.0.0.1:0", cfg)
 	if err != nil {
 		return nil, nil, err
 	}

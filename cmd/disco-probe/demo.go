@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/npamp/disco/channel"
-	"github.com/npamp/disco/frame/association"
 	"github.com/npamp/disco/frame/keys"
 	"github.com/npamp/disco/record"
 	"github.com/npamp/disco/subscribe"
@@ -87,7 +86,7 @@ func (d *demo) run(ctx context.Context, link *linkFlags) error {
 	if err != nil {
 		return err
 	}
-	l, err := association.Listen("127.0.0.1:0", serverCfg)
+	l, err := link.transport.listen("127.0.0.1:0", serverCfg)
 	if err != nil {
 		return err
 	}

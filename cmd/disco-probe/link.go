@@ -18,6 +18,7 @@ import (
 	"github.com/npamp/disco/frame"
 	"github.com/npamp/disco/frame/association"
 	"github.com/npamp/disco/frame/keys"
+	"github.com/npamp/disco/frame/quic"
 )
 
 // linkFlags are the flags of every command that makes associations.
@@ -26,6 +27,7 @@ type linkFlags struct {
 	tlsCert, tlsKey string
 	suite           string
 	generation      int
+	transport       transport
 	timeout         time.Duration
 	strict          bool
 	lookFlags
@@ -46,6 +48,7 @@ func (l *linkFlags) add(f *pflag.FlagSet, timeout time.Duration, meaning string)
 	f.StringVar(&l.tlsKey, "tls-key", "", "`FILE` with its key in PEM")
 	f.StringVar(&l.suite, "suite", "", "take this AEAD `suite` alone: aes-256-gcm or chacha20-poly1305")
 	f.IntVar(&l.generation, "generation", 0, "take this crypto `generation` alone: 2 or 3")
+	f.Var(&l.transport, "transport", "carry associations over this `transport`: tcp, under TLS, or quic")
 	f.DurationVar(&l.timeout, "timeout", timeout, meaning)
 	f.BoolVar(&l.strict, "strict", false, "end with 5 where records were skipped or the set is partial")
 	l.lookFlags.add(f)
@@ -108,6 +111,44 @@ func parseSuite(s string) (keys.Suite, error) {
 		}
 	}
 	return 0, usagef("--suite must be aes-256-gcm or chacha20-poly1305")
+}
+
+// A transport is what is below an association. The zero value is TCP.
+type transport struct{ quic bool }
+
+// String implements pflag.Value.
+func (t transport) String() string {
+	if t.quic {
+		return "quic"
+	}
+	return "tcp"
+}
+
+// Set implements pflag.Value.
+func (t *transport) Set(s string) error {
+	switch s {
+	case "tcp", "quic":
+		t.quic = s == "quic"
+		return nil
+	}
+	return errors.New("must be tcp or quic")
+}
+
+// Type implements pflag.Value.
+func (*transport) Type() string { return "transport" }
+
+func (t transport) dial(ctx context.Context, addr string, cfg *association.Config) (*association.Association, error) {
+	if t.quic {
+		return quic.Dial(ctx, addr, cfg)
+	}
+	return association.Dial(ctx, addr, cfg)
+}
+
+func (t transport) listen(addr string, cfg *association.Config) (*association.Listener, error) {
+	if t.quic {
+		return quic.Listen(addr, cfg)
+	}
+	return association.Listen(addr, cfg)
 }
 
 // An address is where a peer is.
@@ -199,7 +240,7 @@ func (d *dialer) rememberPeers() (met bool, err error) {
 
 // dial makes an association and says with whom.
 func (d *dialer) dial(ctx context.Context) (*association.Association, error) {
-	as, err := association.Dial(ctx, d.addr.hostport, d.cfg)
+	as, err := d.link.transport.dial(ctx, d.addr.hostport, d.cfg)
 	if err != nil {
 		d.app.look.failed(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -146,7 +147,7 @@ func serve(t *testing.T, args ...string) served {
 		Records                          int
 	}
 	result{stdout: r.line()}.decode(t, &v)
-	if v.V != 1 || v.Event != "listening" || v.Transport != "tcp" {
+	if v.V != 1 || v.Event != "listening" || (v.Transport == "quic") != slices.Contains(args, "quic") || v.Transport == "" {
 		t.Fatalf("%+v", v)
 	}
 	return served{r, v.Addr, v.Identity, v.Handle, v.Records}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,6 +13,9 @@ func main() {
 	// A reader that closes our standard output is not a fault: the write fails
 	// with EPIPE, which ends the command quietly, instead of killing it.
 	signal.Ignore(syscall.SIGPIPE)
+	// QUIC's advice on the system's settings goes there.
+	log.SetFlags(0)
+	log.SetPrefix("disco-probe: ")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt kills
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

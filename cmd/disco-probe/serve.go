@@ -53,7 +53,7 @@ where and as whom. It ends when it is interrupted.`,
 		if err != nil {
 			return err
 		}
-		s := &server{app: a, lib: lib}
+		s := &server{app: a, lib: lib, over: link.transport}
 		if err := a.observe(&link.lookFlags, cfg); err != nil {
 			return err
 		}
@@ -93,16 +93,17 @@ func allowed(list []string) (func(ed25519.PublicKey) error, error) {
 
 // A server advertises a library to everybody who connects.
 type server struct {
-	app *app
-	lib *library
-	hub *subscribe.Hub
+	app  *app
+	lib  *library
+	over transport
+	hub  *subscribe.Hub
 }
 
 // run serves until ctx is done, and closes everything before it returns.
 func (s *server) run(ctx context.Context, addr string, cfg *association.Config, reload bool) error {
 	a := s.app
 	cfg.Logger = a.logger()
-	l, err := association.Listen(addr, cfg)
+	l, err := s.over.listen(addr, cfg)
 	if errors.Is(err, association.ErrConfig) {
 		return &failure{exit: exitUsage, err: err}
 	}
@@ -152,10 +153,10 @@ func (s *server) announceListening(l *association.Listener, pub ed25519.PublicKe
 	handle, n := keys.PeerHandle(pub), s.lib.set.Len()
 	if s.app.format.json() {
 		return s.app.out.json(versioned(
-			field{"event", "listening"}, field{"addr", l.Addr().String()}, field{"transport", "tcp"},
+			field{"event", "listening"}, field{"addr", l.Addr().String()}, field{"transport", s.over.String()},
 			field{"identity", octets(pub)}, field{"handle", handle}, field{"records", n}))
 	}
-	return s.app.out.text(fmt.Sprintf("listening on %v (tcp) as %x %s with %s", l.Addr(), []byte(pub), handle, plural(n, "record")))
+	return s.app.out.text(fmt.Sprintf("listening on %v (%v) as %x %s with %s", l.Addr(), s.over, []byte(pub), handle, plural(n, "record")))
 }
 
 // serve answers one peer until it or we end the association.

@@ -523,7 +523,7 @@ func TestF70LargeRecord(t *testing.T) {
 		set = record.NewSet(record.SetConfig{Carries: carries, MaxRecordLen: 4 << 20})
 		put(t, set, small...)
 		put(t, set, large)
-		p, l := linked(t, Config{Hub: hub(t, set), PushPages: true, Limits: Limits{MaxPageLen: 64 << 10}})
+		_, l = linked(t, Config{Hub: hub(t, set), PushPages: true, Limits: Limits{MaxPageLen: 64 << 10}})
 		l.putHex(query, v1)
 		l.putHex(subscribe_, "a200190104014105")
 		alone, records := 0, 0
@@ -544,7 +544,7 @@ func TestF70LargeRecord(t *testing.T) {
 			t.Errorf("replaced by a large one: %d UPDATEs", len(got))
 		}
 		// Beyond the frame cap it cannot be represented.
-		p, l = linked(t, Config{Hub: hub(t, set), Limits: Limits{MaxPageLen: 64 << 10, MaxFrameLen: 128 << 10}})
+		p, l := linked(t, Config{Hub: hub(t, set), Limits: Limits{MaxPageLen: 64 << 10, MaxFrameLen: 128 << 10}})
 		l.putHex(query, v1)
 		l.putHex(subscribe_, "a200190104014105")
 		want(t, "refused", l.takeAll(), errorFrame("01", 3), errorFrame("05", 3))

@@ -210,21 +210,6 @@ func TestF22BadCursors(t *testing.T) {
 	})
 }
 
-// between carries what two peers on links have for each other, until nothing
-// moves.
-func between(a, b *link) {
-	for moved := true; moved; {
-		synctest.Wait()
-		moved = false
-		for _, x := range [][2]*link{{a, b}, {b, a}} {
-			for typ, f := x[0].takeRaw(); f != nil; typ, f = x[0].takeRaw() {
-				moved = true
-				x[1].put(typ, f)
-			}
-		}
-	}
-}
-
 // Covers: F23, C2, DASP-005-07, DASP-010-04, DGP-22-06, DGP-19.3-01, DGP-19.3-02
 func TestF23ListingThatExpires(t *testing.T) {
 	for expiries, complete := range map[int]bool{1: true, 2: true, 3: false} {

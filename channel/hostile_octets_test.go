@@ -60,7 +60,7 @@ func everything(ctx context.Context, a, b *Peer, set *record.Set) error {
 
 // lostAt makes an association over a wire, and runs an exchange that spoil
 // spoils. Whatever happens, both peers end, promptly and with nothing left.
-func lostAt(t *testing.T, generation int, spoil func(w *channeltest.Wire, a *Peer, cancel func())) (err error, passed [2]int) {
+func lostAt(t *testing.T, generation int, spoil func(w *channeltest.Wire, a *Peer, cancel func())) (passed [2]int, err error) {
 	t.Helper()
 	set := newSet(t, many(5)...)
 	h := hub(t, set)
@@ -96,7 +96,7 @@ func lostAt(t *testing.T, generation int, spoil func(w *channeltest.Wire, a *Pee
 	if h.Len() != 0 {
 		t.Errorf("%d subscriptions are left", h.Len())
 	}
-	return err, passed
+	return passed, err
 }
 
 // stride is how many octets lie between two cuts.
@@ -115,7 +115,7 @@ func TestHostileCutAtEveryOctet(t *testing.T) {
 	for _, generation := range []int{2, 3} {
 		var total [2]int
 		bubble(t, func(t *testing.T) {
-			err, passed := lostAt(t, generation, func(*channeltest.Wire, *Peer, func()) {})
+			passed, err := lostAt(t, generation, func(*channeltest.Wire, *Peer, func()) {})
 			if err != nil || passed[0] < 300 || passed[1] < 300 {
 				t.Fatalf("whole: %v, %v octets", err, passed)
 			}
@@ -124,7 +124,7 @@ func TestHostileCutAtEveryOctet(t *testing.T) {
 		for side := range 2 {
 			for n := 0; n < total[side]; n += stride() * (1 + 6*(generation-2)) {
 				bubble(t, func(t *testing.T) {
-					err, _ := lostAt(t, generation, func(w *channeltest.Wire, _ *Peer, _ func()) {
+					_, err := lostAt(t, generation, func(w *channeltest.Wire, _ *Peer, _ func()) {
 						if side == 0 {
 							w.AB.CutAfter(n)
 						} else {
@@ -148,13 +148,13 @@ func TestHostileCutAtEveryOctet(t *testing.T) {
 func TestHostileCancelAtEveryOctet(t *testing.T) {
 	var total [2]int
 	bubble(t, func(t *testing.T) {
-		_, total = lostAt(t, 3, func(*channeltest.Wire, *Peer, func()) {})
+		total, _ = lostAt(t, 3, func(*channeltest.Wire, *Peer, func()) {})
 	})
 	for side := range 2 {
 		for n := 0; n < total[side]; n += 2 * stride() {
 			bubble(t, func(t *testing.T) {
 				var peer *Peer
-				err, _ := lostAt(t, 3, func(w *channeltest.Wire, a *Peer, cancel func()) {
+				_, err := lostAt(t, 3, func(w *channeltest.Wire, a *Peer, cancel func()) {
 					peer = a
 					left := n
 					way := []*channeltest.Way{w.AB, w.BA}[side]
@@ -184,7 +184,7 @@ func TestHostileCancelAtEveryOctet(t *testing.T) {
 func TestHostileOctetAltered(t *testing.T) {
 	for n := 0; n < 1200; n += 13 * stride() {
 		bubble(t, func(t *testing.T) {
-			err, _ := lostAt(t, 2, func(w *channeltest.Wire, _ *Peer, _ func()) {
+			_, err := lostAt(t, 2, func(w *channeltest.Wire, _ *Peer, _ func()) {
 				at := n
 				way := w.AB
 				if n%2 == 1 {

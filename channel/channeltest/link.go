@@ -156,6 +156,9 @@ func (e *linkEnd) leave() {
 
 // byHand is a step that the user of the link takes.
 func (e *linkEnd) byHand(step func(*linkEnd, int) int, n int) int {
+	if !e.link.byHand {
+		panic("channeltest: the link is not moved by hand")
+	}
 	e.link.b.mu.Lock()
 	defer e.link.b.mu.Unlock()
 	if e.user == nil || e.cause != nil {

@@ -96,6 +96,7 @@ func (c *conn) accept() {
 	for first := true; ; first = false {
 		s, err := c.qc.AcceptStream(c.qc.Context())
 		if err != nil {
+			<-c.qc.Context().Done() // the error of a stream comes a little before
 			return
 		}
 		if isClosed(c.closing) {
@@ -115,10 +116,12 @@ func (c *conn) accept() {
 func (c *conn) open(id frame.ChannelID) (*stream, error) {
 	s, err := c.qc.OpenStream()
 	if err != nil {
-		if isClosed(c.qc.Context().Done()) {
-			return nil, ending(c.qc)
+		var limit *quicgo.StreamLimitReachedError
+		if errors.As(err, &limit) {
+			return nil, fmt.Errorf("quic: the peer takes no stream for %v: %v", id, err)
 		}
-		return nil, fmt.Errorf("quic: the peer takes no stream for %v: %v", id, err)
+		<-c.qc.Context().Done()
+		return nil, ending(c.qc)
 	}
 	st := &stream{s: s, id: id, known: true}
 	c.add(st)
@@ -428,7 +431,7 @@ func (c *conn) writeFailed(err error) error {
 	case errors.As(err, &cancelled):
 		return fmt.Errorf("quic: the peer takes nothing more: %v", err)
 	}
-	<-c.qc.Context().Done() // the error of a stream comes a little before
+	<-c.qc.Context().Done()
 	return ending(c.qc)
 }
 

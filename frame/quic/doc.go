@@ -15,12 +15,11 @@
 //
 // Each channel has one bidirectional stream, opened by the client: Control's first,
 // the others after CLIENT_AUTH, each with PING as its first frame. A frame of
-// another channel on a stream, a second stream of a channel, a stream that is
-// reset, or ends inside a frame, each ends the association; generation 3 says so in
-// an ERROR. Streams of the server, unidirectional streams, datagrams and more
-// streams than the server has channels, and four for GREASE, are not granted, and
-// QUIC itself ends a connection that takes them. The server does not insist on PING
-// as the first frame.
+// another channel on a stream and a second stream of a channel end the association,
+// in generation 3 with an ERROR; so does a stream that is reset or ends inside a
+// frame. Streams of the server, unidirectional streams, datagrams, and more streams
+// than there are channels and four for GREASE are not granted: QUIC itself ends a
+// connection that takes them. The server does not insist on PING as the first frame.
 //
 // Writing, a batch of frames is cut into runs of one channel, each of which goes to
 // its stream. Reading, whole frames of all streams are merged. The order between
@@ -46,9 +45,9 @@
 //
 // A connection has one goroutine for each stream, which waits for its next frame,
 // and a server's one more, which waits for streams; besides those of QUIC itself, two
-// for a connection and two for a socket. All of them are gone when Close returns. A
-// dialled association has a socket of its own; those of a listener share one, which
-// is closed when the listener and all that it accepted are.
+// for a connection, two for a socket and two for a listener. All are gone when Close
+// returns. A dialled association has a socket of its own; those of a listener share
+// one, which is closed when the listener and all that it accepted are.
 //
 // # Limits
 //

@@ -36,14 +36,13 @@ func codeOf(err error) quicgo.ApplicationErrorCode {
 	return codeRules
 }
 
-// ending returns the error that reading gives once qc is closed. QUIC's own errors
-// are net.ErrClosed, which an association takes for a close of its own: they are
-// not wrapped.
+// ending returns the error that reading gives once qc's context is done, which it
+// is a little after streams fail. QUIC's own errors are net.ErrClosed, which an
+// association takes for a close of its own: they are not wrapped.
 func ending(qc *quicgo.Conn) error {
 	err := context.Cause(qc.Context())
 	var app *quicgo.ApplicationError
 	var idle *quicgo.IdleTimeoutError
-	var reset *quicgo.StatelessResetError
 	switch {
 	case errors.As(err, &app) && !app.Remote:
 		return net.ErrClosed
@@ -55,8 +54,6 @@ func ending(qc *quicgo.Conn) error {
 		return fmt.Errorf("quic: the peer closed the connection with code %d: %.64q", uint64(app.ErrorCode), app.ErrorMessage)
 	case errors.As(err, &idle):
 		return fmt.Errorf("quic: %w", association.ErrPeerSilent)
-	case errors.As(err, &reset):
-		return fmt.Errorf("quic: %w", syscall.ECONNRESET)
 	}
 	return fmt.Errorf("quic: connection lost: %v", err)
 }

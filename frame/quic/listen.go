@@ -2,7 +2,6 @@ package quic
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net"
@@ -48,11 +47,8 @@ func newListener(addr string, cfg *association.Config, t timing) (net.Listener, 
 		return nil, err
 	}
 	l := &listener{cfg: cfg}
-	key := new(quicgo.StatelessResetKey)
-	rand.Read(key[:])
 	l.socket = newSocket(&quicgo.Transport{
 		Conn:                udp,
-		StatelessResetKey:   key,
 		ConnContext:         l.arrived,
 		VerifySourceAddress: func(net.Addr) bool { return l.pending.Load() >= int64(cfg.MaxHandshakes)/2 },
 	}, udp)

@@ -53,7 +53,7 @@ func (c *conn) receive(s *stream) {
 	case errors.As(err, &cancelled):
 		err = fmt.Errorf("quic: the peer cancelled a stream: %v", err)
 	default:
-		<-c.qc.Context().Done() // the error of a stream comes a little before
+		<-c.qc.Context().Done()
 		lost = true
 	}
 	c.note(func() {

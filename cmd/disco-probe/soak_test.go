@@ -126,6 +126,22 @@ func (w *onWrite) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// A verdict on a smaller load than was asked for says so.
+func TestSoakShort(t *testing.T) {
+	for changes, short := range map[uint64]bool{4800: true, 50000: false} {
+		s := &soak{opt: soakOptions{duration: 100 * time.Second, peers: 1, subs: 1, rate: 500}}
+		s.changes.Store(changes)
+		r := s.report(100*time.Second, resources{}, resources{})
+		text := strings.Join(r.lines(), "\n")
+		if strings.Contains(text, "48 of the 500 changes/s asked for were made") != short || strings.Contains(text, "remark") != short {
+			t.Errorf("%d changes:\n%s", changes, text)
+		}
+		if b := string(appendJSON(nil, r.json())); strings.Contains(b, `"short":true`) != short {
+			t.Errorf("%d changes: %s", changes, b)
+		}
+	}
+}
+
 // Quantiles are exact to the width of a bucket.
 func TestHistogram(t *testing.T) {
 	var h histogram

@@ -318,7 +318,7 @@ func (s *sim) subscribe(a, b, c int) {
 	u.seen, u.heeded = newSimTrack(shows, u.filter), newSimTrack(shows, u.filter)
 	sub, err := e.peer.Subscribe(u.filter, u.handle)
 	if err != nil {
-		if !s.excused(err, e, u.since) {
+		if full := e.peer.Stats().Own >= s.lim.MaxOwnSubscriptions && errors.Is(err, ErrLimit); !full && !s.excused(err, e, u.since) {
 			s.fail("%v: %v", u, err)
 		}
 		return

@@ -17,7 +17,6 @@ import (
 type simRules struct {
 	lim  Limits // of both ends, with defaults
 	push [2]bool
-	over bool // frames are seen a moment before or after they have their effect
 
 	mu    sync.Mutex
 	fault error // the first
@@ -67,8 +66,8 @@ type simServed struct {
 	ahead bool               // it may have been shown others by a QUERY
 }
 
-func newSimRules(lim Limits, push [2]bool, over bool) *simRules {
-	r := &simRules{lim: lim.withDefaults(), push: push, over: over}
+func newSimRules(lim Limits, push [2]bool) *simRules {
+	r := &simRules{lim: lim.withDefaults(), push: push}
 	for i := range r.sides {
 		r.sides[i] = simSide{
 			asked: map[disco.Corr]*simAsked{}, cursors: map[disco.Cursor]bool{}, open: map[disco.Corr]bool{},
@@ -281,9 +280,9 @@ func (s *simSide) answers(r *simRules, side channeltest.Side, b []byte) error {
 		return err
 	}
 	last := s.chain[p.Corr]
-	// It may answer a follow-up that came when the corr was in use: not absorbed
-	// after all, or the second of two that a page which came twice has led to.
-	again := s.bad[p.Corr] > 0 && (r.over && r.push[side] || r.damaged)
+	// It may answer a follow-up that came when the corr was in use: one not absorbed
+	// after all, or the second of two that pages have led to which nobody asked for.
+	again := s.bad[p.Corr] > 0 && (r.push[side] || r.damaged)
 	if again {
 		last = ""
 	}

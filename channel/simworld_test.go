@@ -248,7 +248,7 @@ func (l *simLink) open() {
 	s := l.s
 	*l = simLink{s: s, nodes: l.nodes}
 	push := [2]bool{s.cfg.push, false}
-	l.rules = newSimRules(simLimits[s.cfg.limits], push, s.cfg.over)
+	l.rules = newSimRules(simLimits[s.cfg.limits], push)
 	var tr [2]frame.Transport
 	if s.cfg.over {
 		l.wire = channeltest.NewWire()

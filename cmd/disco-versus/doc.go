@@ -2,7 +2,7 @@
 // place, and beside the floor, in one run: it prints one table and a verdict on
 // each bound.
 //
-//	go run . > table.md                # all, medians of 21 rounds
+//	go run . > table.md                # all, medians of 21 rounds; RESULTS.md is such a run
 //	go run . -only list,call -passes 5 # some, quickly
 //	go run . -scale                    # how cost grows, and where it bends
 //

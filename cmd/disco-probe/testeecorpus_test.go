@@ -81,7 +81,7 @@ func TestTesteeGeneration(t *testing.T) {
 				t.Errorf("testee of %d, generation %v: %+v", generation, tt.in, a)
 			}
 		}
-		for _, bad := range []any{1, 4, "three", nil, 1 << 40} {
+		for _, bad := range []any{1, 4, "three", nil, uint64(1) << 40} {
 			if a := r.ask("disco.payload.decode", map[string]any{"frameType": 256, "payload": "a200190100014101", "generation": bad}); a.Error == nil {
 				t.Errorf("generation %v: %+v", bad, a)
 			}

@@ -27,6 +27,7 @@ type linkFlags struct {
 	tlsCert, tlsKey string
 	suite           string
 	generation      int
+	noFlowControl   bool
 	transport       transport
 	timeout         time.Duration
 	strict          bool
@@ -48,6 +49,7 @@ func (l *linkFlags) add(f *pflag.FlagSet, timeout time.Duration, meaning string)
 	f.StringVar(&l.tlsKey, "tls-key", "", "`FILE` with its key in PEM")
 	f.StringVar(&l.suite, "suite", "", "take this AEAD `suite` alone: aes-256-gcm or chacha20-poly1305")
 	f.IntVar(&l.generation, "generation", 0, "take this crypto `generation` alone: 2 or 3")
+	f.BoolVar(&l.noFlowControl, "no-flow-control", false, "keep to no window, for a generation 3 peer that knows of none")
 	f.Var(&l.transport, "transport", "carry associations over this `transport`: tcp, under TLS, or quic")
 	f.DurationVar(&l.timeout, "timeout", timeout, meaning)
 	f.BoolVar(&l.strict, "strict", false, "end with 5 where records were skipped or the set is partial")
@@ -64,7 +66,7 @@ func (l *linkFlags) addDial(f *pflag.FlagSet) {
 // config makes of the flags what an association needs, without the TLS settings
 // that depend on the side.
 func (l *linkFlags) config() (*association.Config, error) {
-	cfg := &association.Config{TLS: &tls.Config{}}
+	cfg := &association.Config{TLS: &tls.Config{}, NoFlowControl: l.noFlowControl}
 	if l.timeout < 0 {
 		return nil, usagef("--timeout must not be negative")
 	}

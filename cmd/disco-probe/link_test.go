@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -168,6 +170,39 @@ func sampleFile(t *testing.T) string {
 
 // The whole set, in every format, twice the same.
 //
+// A listing beyond the first window is granted room, unless nobody keeps to one.
+//
+// Covers: C62
+func TestNoFlowControl(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"v":1,"records":[`)
+	for i := range 15_000 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"record_id":"text:t%05d","kind":"tool","label":"A tool whose label is of some length","body":{"name":"tool.%05d","protocol_id":1}}`, i, i)
+	}
+	b.WriteString(`,{"record_id":"text:p","kind":"protocol","body":{"protocol_id":1,"carriage_class":1}}]}`)
+	file := filepath.Join(t.TempDir(), "records.json")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []bool{false, true} {
+		flags := []string{"--generation", "3"}
+		if off {
+			flags = append(flags, "--no-flow-control")
+		}
+		s := serve(t, append(flags, "--records", file)...)
+		r := probe(append([]string{"query", "--trace", "-o", "ndjson", s.addr}, flags...)...).ok(t)
+		if n := strings.Count(r.stdout, "\n"); n != 15_002 {
+			t.Fatalf("%d lines", n)
+		}
+		if granted := strings.Contains(r.stderr, "FLOW_UPDATE"); granted == off {
+			t.Errorf("--no-flow-control %v: FLOW_UPDATE seen: %v", off, granted)
+		}
+	}
+}
+
 // Covers: DISC-6.1-01, DISC-6.2-02, DASP-015-01
 func TestQuery(t *testing.T) {
 	s := serve(t, "--records", sampleFile(t))

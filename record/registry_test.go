@@ -24,7 +24,7 @@ func TestRangeOf(t *testing.T) {
 	}
 }
 
-// Covers: REG-5-01, REG-7.2-02, REG-8-01, DISC-5.1-02
+// Covers: REG-5-01, REG-7.1-02, REG-7.2-02, REG-8-01, DISC-5.1-02
 func TestClasses(t *testing.T) {
 	c := record.RegisteredClasses()
 	for id := range uint64(0x200) {

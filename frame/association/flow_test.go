@@ -63,6 +63,38 @@ func TestFlowControlSending(t *testing.T) {
 	})
 }
 
+// A frame that waits for the window is not written, though it was taken with others
+// that are.
+//
+// Covers: C62
+func TestHeldFrameIsNotWritten(t *testing.T) {
+	bubble(t, func(t *testing.T, g *generation, client bool) {
+		if g.number == 2 {
+			return // no window
+		}
+		a, r := withRogue(t, g, client, nil)
+		u := start(t, a)
+		page := strings.Repeat("p", 20<<10-frame.TagLen) // several in a batch
+		u.send(repeat(60, message{0x101, page})...)
+		const room = 1 << 20 / (20 << 10)
+		for range room {
+			r.want("within the first window", onDiscovery, 0x101, page)
+		}
+		synctest.Wait()
+		if u.sent != room+1 || u.written > room {
+			t.Errorf("%d frames taken, %d of them called written, %d were", u.sent, u.written, room)
+		}
+		r.mustFire(shot{ch: onControl, typ: frame.TypeFlowUpdate, payload: limitBody(1 << 40)})
+		for range 60 - room {
+			r.want("the rest", onDiscovery, 0x101, page)
+		}
+		synctest.Wait()
+		if u.written != 60 {
+			t.Errorf("%d called written at the end", u.written)
+		}
+	})
+}
+
 // Covers: CORE-g3-06, C51, C62
 func TestFlowControlCountsKeyUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -141,7 +141,7 @@ func (a *Association) flush() error {
 	}
 	w.buf = w.buf[:0]
 	for _, c := range a.channels {
-		if c.wrote {
+		if c.wrote && c != w.heldOn { // else its last frame still waits for the peer's window
 			c.wrote = false
 			c.user().Written()
 		}

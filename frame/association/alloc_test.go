@@ -185,7 +185,7 @@ func TestIdleMemory(t *testing.T) {
 		run(users[i], users[i+1], 2)
 		users[i].payload = nil
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	var each uint64
 	for {
 		<-time.After(idleAfter)

@@ -100,7 +100,7 @@ func (s *Subscription) leave() {
 
 // wait returns how long the subscription's turn is held back. box.mu is held.
 func (s *Subscription) wait() time.Duration {
-	if s.minInterval <= 0 || s.pages != nil || s.rest != nil || s.due.IsZero() {
+	if s.minInterval <= 0 || s.pages != nil || s.rest != nil { // a zero due is long past
 		return 0
 	}
 	return time.Until(s.due)

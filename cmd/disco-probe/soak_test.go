@@ -232,3 +232,30 @@ func TestVersionLog(t *testing.T) {
 		t.Errorf("%d versions, whole %v", len(got), whole)
 	}
 }
+
+// A version that is shown and not in the log yet is waited for: a listing of it is
+// no divergence.
+func TestVersionShownBeforeItIsLogged(t *testing.T) {
+	p := &publisher{set: record.NewSet(record.SetConfig{Carries: func(uint64) bool { return true }})}
+	shown, release := make(chan struct{}), make(chan struct{})
+	_, stop := p.set.Watch(func(*record.Change) { close(shown); <-release })
+	defer stop()
+	first, stop := p.set.Watch(func(c *record.Change) { p.log.add(c.After) })
+	defer stop()
+	p.log.add(first)
+	from := p.log.begin()
+	r, err := record.Tool{ID: "t1", Name: "a", ProtocolID: 1}.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go p.set.Update(func(tx *record.Tx) error { return tx.Put(r) })
+	<-shown
+	time.AfterFunc(20*time.Millisecond, func() { close(release) })
+	now := p.set.Snapshot()
+	if _, has := now.Get("t1"); !has {
+		t.Fatal("it is logged before it is shown")
+	}
+	if versions, _ := p.since(from); !slices.Contains(versions, now) {
+		t.Error("what was shown is not among the versions")
+	}
+}

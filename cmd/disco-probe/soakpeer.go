@@ -288,10 +288,7 @@ func (p *soakPeer) ask(ctx context.Context, l *soakLink, rng *mathrand.Rand) {
 	flip, hidden := p.flip.Load(), p.hidden.Load()
 	from := s.pub.log.begin()
 	list, err := l.peer.Query(ctx, channel.Query{Filter: f.filter()})
-	// A version is shown as soon as it is the set's, and in the log a moment later;
-	// an Update that does nothing waits for that moment.
-	s.pub.set.Update(func(*record.Tx) error { return nil })
-	versions, whole := s.pub.log.end(from)
+	versions, whole := s.pub.since(from)
 	if err != nil {
 		select {
 		case <-l.peer.Done(): // that is looked at elsewhere

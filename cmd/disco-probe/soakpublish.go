@@ -200,6 +200,14 @@ func newPublisher(n int, rng *rand.Rand) (*publisher, func(), error) {
 	return p, stop, nil
 }
 
+// since is versionLog.end, with every version that was shown up to now. One is
+// shown as soon as it is the set's, and in the log a moment later; an Update that
+// does nothing waits for that moment.
+func (p *publisher) since(from uint64) (versions []*record.Snapshot, whole bool) {
+	p.set.Update(func(*record.Tx) error { return nil })
+	return p.log.end(from)
+}
+
 // A soakTx is a transaction being thought out.
 type soakTx struct {
 	put      []record.Record

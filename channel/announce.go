@@ -107,18 +107,18 @@ func (a *announcement) next(p *Peer) (page []record.Record) {
 }
 
 func (a *announcement) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
+	p.mu.Unlock()
 	page := a.next(p)
+	p.mu.Lock()
 	if len(page) == 0 {
 		return b, 0, false
 	}
-	p.mu.Lock()
 	switch {
 	case len(a.recs) > 0:
 		a.end(p.send(a))
 	case a.written != nil:
-		p.writes = append(p.writes, writeWait{p.given + 1, a.written})
+		p.writes = append(p.writes, writeWait{p.given.Load() + 1, a.written})
 	}
-	p.mu.Unlock()
 	b = disco.AppendAnnounceHead(b, len(page))
 	for _, r := range page {
 		b = r.AppendTo(b)

@@ -161,3 +161,66 @@ func BenchmarkUpdate(b *testing.B) {
 		})
 	}
 }
+
+// Queries for one record, so many at a time.
+func BenchmarkInFlight(b *testing.B) {
+	for _, n := range []int{2, 64} { // on two processors
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			hub := subscribe.NewHub(tools(b, 100))
+			defer hub.Close()
+			limits := unlimited
+			limits.MaxOutstanding, limits.MaxUnanswered = n, n
+			c, _ := connect(b, channel.Config{Limits: limits}, channel.Config{Hub: hub, Limits: limits})
+			q := channel.Query{Filter: record.Filter{NamePrefix: "fs.tool.0000007", HasPrefix: true}}
+			b.ReportAllocs()
+			b.SetParallelism(n / 2)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if l, err := c.Query(context.Background(), q); err != nil || len(l.Records) != 1 {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// One update to one subscription on each of so many associations.
+func BenchmarkFanOut(b *testing.B) {
+	const n = 1000
+	set := tools(b, 1)
+	hub := subscribe.NewHub(set)
+	defer hub.Close()
+	var count atomic.Int64
+	got := make(chan bool, 1)
+	for range n {
+		c, _ := connect(b, channel.Config{Limits: unlimited}, channel.Config{Hub: hub, Limits: unlimited})
+		s, err := c.Subscribe(record.Filter{}, func(e channel.Event) {
+			if e.Kind == channel.EventReplaced && count.Add(1)%n == 0 {
+				got <- true
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.WaitSynced(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	i := 0
+	for b.Loop() {
+		i++
+		err := set.Update(func(tx *record.Tx) error {
+			r, err := record.Tool{ID: "tool-0000000000", Name: fmt.Sprint("fs.tool.", i), ProtocolID: 1}.Record()
+			if err != nil {
+				return err
+			}
+			return tx.Put(r)
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		<-got
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delivery")
+}

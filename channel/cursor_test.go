@@ -29,7 +29,7 @@ func TestRandomness(t *testing.T) {
 			p, _ := scripted(t, Config{})
 			p.mu.Lock()
 			for range 3 {
-				c := p.nextCorr()
+				c := p.corrs.corr(p.corrs.next())
 				if corrs[c] || len(c) != 16 {
 					t.Errorf("corr %v again", c)
 				}

@@ -99,7 +99,7 @@ func TestHostileChurn(t *testing.T) {
 		if st := p.Stats(); st.Subscriptions+st.Unanswered+st.Unsent != 0 || h.Len() != 0 || p.outbox.Memory() != 0 {
 			t.Errorf("%d subscriptions in the hub, %d octets, %+v", h.Len(), p.outbox.Memory(), st)
 		}
-		if st := q.Stats(); st.Own+st.Outstanding != 0 || q.holds() != 0 || st.Late != 2000 || len(q.retired.byID) != 1024 {
+		if st := q.Stats(); st.Own+st.Outstanding != 0 || q.holds() != 0 || st.Late != 2000 || len(q.retired.ring) != 1024 {
 			t.Errorf("%d octets held, %+v", q.holds(), st)
 		}
 		if l.why() != nil || lq.why() != nil {
@@ -238,9 +238,9 @@ func TestHostilePages(t *testing.T) {
 func (p *Peer) anyListing() disco.Corr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for corr, x := range p.own {
+	for number, x := range p.own {
 		if _, ok := x.(*listing); ok {
-			return corr
+			return p.corrs.corr(number)
 		}
 	}
 	return ""

@@ -120,8 +120,9 @@ type listing struct {
 	streams bool         // pages have been handed out: no restart
 
 	// Guarded by p.mu.
-	corr       disco.Corr
-	asked, got int // QUERYs sent and RESULTs received under corr
+	number     uint64 // of the corr
+	request    request
+	asked, got int // QUERYs sent and RESULTs received under the corr
 	cursor     disco.Cursor
 	queue      []*Page // not merged yet
 	octets     int     // held by the queue and by what was merged
@@ -129,7 +130,7 @@ type listing struct {
 	since      time.Time
 	late       bool // nothing has come for PageStall
 	fresh      bool // a follow-up was repeated under a fresh corr
-	over       bool // corr is retired
+	over       bool // the corr is retired
 	err        error
 	ready      chan struct{} // one slot: something changed
 
@@ -148,7 +149,10 @@ const maxQueuedPages = 4 // received and not merged yet, before the next is aske
 // list starts an enumeration, of a single page or of all.
 func (p *Peer) list(q Query, single bool) (*listing, error) {
 	q.Filter = q.Filter.Normalize()
-	l := &listing{p: p, q: q, matcher: q.Filter.Matcher(), single: single, ready: make(chan struct{}, 1)}
+	l := &listing{
+		p: p, q: q, matcher: q.Filter.Matcher(), single: single, ready: make(chan struct{}, 1),
+		request: request{t: disco.TypeQuery},
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.mayAsk(); err != nil {
@@ -181,9 +185,9 @@ func (l *listing) begin() {
 }
 
 func (l *listing) register() {
-	l.corr = l.p.nextCorr()
+	l.number = l.p.corrs.next()
 	l.asked, l.got, l.over = 0, 0, false
-	l.p.own[l.corr] = l
+	l.p.own[l.number] = l
 }
 
 // ask sends a QUERY, with the cursor unless it is the first of the chain.
@@ -191,21 +195,72 @@ func (l *listing) ask(further bool) {
 	l.asked++
 	l.waits, l.late = false, false
 	l.since = time.Now()
-	q := disco.Query{Corr: l.corr, Filter: l.q.Filter, Tolerant: l.q.Tolerant, HasTolerant: l.q.Tolerant}
+	q := disco.Query{Corr: l.p.corrs.corr(l.number), Filter: l.q.Filter, Tolerant: l.q.Tolerant, HasTolerant: l.q.Tolerant}
 	if further {
 		q.Cursor, q.HasCursor = l.cursor, true
 	}
-	b, err := disco.AppendQuery(nil, &q)
+	b, err := disco.AppendQuery(l.request.payload[:0], &q)
 	if err != nil {
 		l.end(err)
 		return
 	}
-	l.p.send(&request{t: disco.TypeQuery, corr: l.corr, payload: b})
+	l.request.number, l.request.payload = l.number, b // one under an earlier corr that still waits was in vain
+	l.p.ask(&l.request)
+	l.p.lookAfter(l)
+}
+
+// due returns when the listing has waited in vain for long enough; ok is false
+// for never.
+func (l *listing) due() (t time.Time, ok bool) {
+	lim := &l.p.lim
+	switch {
+	case !l.late && (lim.RequestTimeout < 0 || lim.PageStall < lim.RequestTimeout):
+		return l.since.Add(lim.PageStall), true
+	case lim.RequestTimeout < 0:
+		return time.Time{}, false
+	}
+	return l.since.Add(lim.RequestTimeout), true
+}
+
+// lookAfter wakes the listing's caller when it is due, if nothing comes before.
+// One timer serves all listings, which has to be set but once for those that get
+// their answers in time: a timer each costs one record's query a tenth. p.mu is
+// held.
+func (p *Peer) lookAfter(l *listing) {
+	due, ok := l.due()
+	if !ok || p.life.closing || !p.lookAt.IsZero() && !due.Before(p.lookAt) {
+		return
+	}
+	p.lookAt = due
+	if p.impatient == nil {
+		p.impatient = time.AfterFunc(time.Until(due), p.look)
+	} else {
+		p.impatient.Reset(time.Until(due))
+	}
+}
+
+func (p *Peer) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lookAt = time.Time{}
+	now := time.Now()
+	for _, x := range p.own {
+		l, ok := x.(*listing)
+		if !ok {
+			continue
+		}
+		if due, ok := l.due(); ok && !now.Before(due) {
+			l.wake()
+		} else {
+			p.lookAfter(l)
+		}
+	}
 }
 
 func (l *listing) result(r *disco.Result) {
 	l.got++
 	l.since, l.late = time.Now(), false
+	l.p.lookAfter(l)
 	if l.got > l.asked {
 		l.p.pusher = true // C1
 	}
@@ -278,7 +333,7 @@ func (l *listing) end(err error) {
 func (l *listing) retire() {
 	if !l.over {
 		l.over = true
-		l.p.retire(l.corr, l.asked, l.got)
+		l.p.retire(l.number, l.asked, l.got)
 	}
 }
 
@@ -309,14 +364,8 @@ func (l *listing) next(ctx context.Context) (*Page, error) {
 	if l.finished {
 		return nil, nil
 	}
-	var timer *time.Timer
-	defer func() {
-		if timer != nil {
-			timer.Stop()
-		}
-	}()
 	for {
-		page, wait, err := l.take()
+		page, err := l.take()
 		if page != nil {
 			if page.Complete || l.single {
 				l.finished = true
@@ -332,11 +381,6 @@ func (l *listing) next(ctx context.Context) (*Page, error) {
 			}
 			continue
 		}
-		if timer == nil {
-			timer = time.NewTimer(wait)
-		} else {
-			timer.Reset(wait)
-		}
 		select {
 		case <-l.ready:
 		case <-ctx.Done():
@@ -346,13 +390,13 @@ func (l *listing) next(ctx context.Context) (*Page, error) {
 			default:
 			}
 			return nil, ctx.Err()
-		case <-timer.C:
 		}
 	}
 }
 
-// take returns a queued page, or the listing's error, or for how long to wait.
-func (l *listing) take() (*Page, time.Duration, error) {
+// take returns a queued page, or the listing's error, or neither: then ready is
+// to be waited for.
+func (l *listing) take() (*Page, error) {
 	p := l.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -361,10 +405,10 @@ func (l *listing) take() (*Page, time.Duration, error) {
 		l.queue[0] = nil
 		l.queue = l.queue[1:]
 		l.follow()
-		return page, 0, nil
+		return page, nil
 	}
 	if l.err != nil {
-		return nil, 0, l.err
+		return nil, l.err
 	}
 	waited := time.Since(l.since)
 	if waited >= p.lim.PageStall && !l.late {
@@ -376,16 +420,12 @@ func (l *listing) take() (*Page, time.Duration, error) {
 			waited = 0
 		}
 	}
-	switch {
-	case p.lim.RequestTimeout >= 0 && waited >= p.lim.RequestTimeout:
+	if p.lim.RequestTimeout >= 0 && waited >= p.lim.RequestTimeout {
 		l.end(ErrTimeout)
-		return nil, 0, ErrTimeout
-	case !l.late && (p.lim.RequestTimeout < 0 || p.lim.PageStall < p.lim.RequestTimeout):
-		return nil, p.lim.PageStall - waited, nil
-	case p.lim.RequestTimeout < 0:
-		return nil, time.Hour, nil
+		return nil, ErrTimeout
 	}
-	return nil, p.lim.RequestTimeout - waited, nil
+	p.lookAfter(l)
+	return nil, nil
 }
 
 // recover decides what a failure means for the listing as a whole: a stale
@@ -455,11 +495,14 @@ func (l *listing) merge(page *Page) error {
 	p, lim := l.p, &l.p.lim
 	l.pages++
 	l.skipped = append(l.skipped, page.Skipped...)
-	held := listMemory(page.Records, page.Skipped)
 	kept := page.Records[:0]
 	var overbroad, doubles uint64
 	used := len(page.Skipped) > 0 // of the page's octets, which go together or not at all
-	for _, r := range page.Records {
+	rest := page.Records
+	if l.matchesAll(rest) && l.merged.extend(rest) {
+		kept, rest, used = rest, nil, true
+	}
+	for _, r := range rest {
 		if !l.matcher.MatchRecord(r) {
 			overbroad++
 			continue
@@ -475,13 +518,15 @@ func (l *listing) merge(page *Page) error {
 		}
 	}
 	page.Records = kept
-	p.mu.Lock()
-	p.stats.Overbroad += overbroad
-	p.stats.DuplicateRecord += doubles
-	if !used {
-		l.hold(-held)
+	if overbroad+doubles > 0 || !used {
+		p.mu.Lock()
+		p.stats.Overbroad += overbroad
+		p.stats.DuplicateRecord += doubles
+		if !used {
+			l.hold(-listMemory(rest, page.Skipped))
+		}
+		p.mu.Unlock()
 	}
-	p.mu.Unlock()
 	if l.barren++; len(kept) > 0 {
 		l.barren = 0
 	}
@@ -499,6 +544,15 @@ func (l *listing) merge(page *Page) error {
 		return nil
 	}
 	return &IncompleteError{l.pages, l.merged.len(), fmt.Errorf("%w: %s", ErrLimit, broke)}
+}
+
+func (l *listing) matchesAll(recs []record.Record) bool {
+	for i := range recs {
+		if !l.matcher.MatchRecord(recs[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // recordOverhead is what a record costs beyond its octets, in octets: its place on
@@ -533,6 +587,33 @@ const (
 )
 
 func (m *merge) len() int { return len(m.list) }
+
+// extend adds a page that goes on in ascending order, or nothing.
+func (m *merge) extend(recs []record.Record) bool {
+	if m.index != nil {
+		return false
+	}
+	last := record.ID("")
+	if n := len(m.list); n > 0 {
+		last = m.list[n-1].ID()
+	}
+	for i := range recs {
+		id := recs[i].ID()
+		if id <= last {
+			return false
+		}
+		last = id
+	}
+	if m.list == nil {
+		m.list = recs // nearly every listing is of one page
+		return true
+	}
+	if n := len(m.list) + len(recs); n > cap(m.list) {
+		m.list = slices.Grow(m.list, max(n, 2*cap(m.list))-len(m.list))
+	}
+	m.list = append(m.list, recs...)
+	return true
+}
 
 // add merges one record: of two revisions the greater stays, of equal ones the
 // first [C1, C19].

@@ -2,8 +2,8 @@ package channel
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/npamp/disco/disco"
@@ -30,17 +30,20 @@ type Peer struct {
 
 	mu    sync.Mutex // guards all below; held for no call into the user's code, the transport (but Wake and Abort) or the hub
 	life  lifetime
-	stats Stats
+	stats Stats // but for FramesIn and FramesOut:
+
+	framesIn, framesOut [7]atomic.Uint64
 
 	// Outgoing, see writer.go.
 	out          fifo[item]
-	given, taken uint64      // frames that Append gave; that were written
-	writes       []writeWait // who waits for frames to be written, in order
-	progress     time.Time   // when given last met taken, or taken last rose
-	stall        *time.Timer // looks for progress while anything waits
-	stalling     bool        // stall runs
-	over         time.Time   // since when it finds too much unread
-	interval     *time.Timer // wakes the writer when a held-back UPDATE is due
+	waiting      atomic.Int32  // items in out
+	given, taken atomic.Uint64 // frames that Append gave; that were written; only the writer changes them
+	writes       []writeWait   // who waits for frames to be written, in order
+	progress     time.Time     // when given last met taken, or taken last rose
+	stall        *time.Timer   // looks for progress while anything waits
+	stalling     bool          // stall runs
+	over         time.Time     // since when it finds too much unread
+	interval     *time.Timer   // wakes the writer when a held-back UPDATE is due
 
 	// As responder, see responder.go.
 	answering                map[disco.Corr]*answer // QUERYs taken and not finished
@@ -54,14 +57,17 @@ type Peer struct {
 	untold int
 
 	// As requester, see listing.go and subscription.go.
-	own     map[disco.Corr]exchange
+	own     map[uint64]exchange        // by number, see corrs
 	numOwn  int                        // subscriptions in own
 	stale   map[*Subscription]struct{} // that wait to be asked for afresh, and have no corr
 	retired retiredCorrs
-	corr    [16]byte // the next corr: 8 random octets, then a counter
+	corrs   corrs
 	cache   *record.Cache
 	held    int // octets of listings and queues in progress
 	pusher  bool
+
+	impatient *time.Timer // looks after listings that wait, see listing.go
+	lookAt    time.Time   // when it fires; zero: it does not
 
 	calls calls         // callbacks, see calls.go
 	told  announcements // for Config.OnAnnounce
@@ -90,7 +96,7 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 		hub:       cfg.Hub,
 		answering: make(map[disco.Corr]*answer),
 		subs:      make(map[disco.Corr]*subscription),
-		own:       make(map[disco.Corr]exchange),
+		own:       make(map[uint64]exchange),
 		stale:     make(map[*Subscription]struct{}),
 	}
 	if err := p.lim.check(); err != nil {
@@ -118,7 +124,7 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 		MaxLen:        p.lim.MaxCacheLen,
 		MaxTombstones: p.lim.MaxTombstones,
 	})
-	rand.Read(p.corr[:8]) // never fails
+	rand.Read(p.corrs.prefix[:]) // never fails
 	switch {
 	case p.hub == nil:
 		p.hub, p.ownHub = subscribe.NewHub(record.NewSet(record.SetConfig{})), true
@@ -154,17 +160,10 @@ func (p *Peer) Refresh() {
 	p.mine.Refresh()
 }
 
-// nextCorr returns a corr that this peer never used. p.mu is held.
-func (p *Peer) nextCorr() disco.Corr {
-	n := binary.BigEndian.Uint64(p.corr[8:])
-	binary.BigEndian.PutUint64(p.corr[8:], n+1)
-	return disco.Corr(p.corr[:])
-}
-
 // retire ends the use of an own corr, once. p.mu is held.
-func (p *Peer) retire(c disco.Corr, asked, got int) {
-	delete(p.own, c)
-	p.retired.add(c, asked, got)
+func (p *Peer) retire(number uint64, asked, got int) {
+	delete(p.own, number)
+	p.retired.add(number, asked, got)
 }
 
 // late tells the transport that something we asked for has not come: the peer
@@ -180,6 +179,9 @@ func (p *Peer) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
+	for i := range s.FramesIn {
+		s.FramesIn[i], s.FramesOut[i] = p.framesIn[i].Load(), p.framesOut[i].Load()
+	}
 	s.Outstanding = len(p.own) - p.numOwn
 	s.Unanswered = p.unanswered()
 	s.Subscriptions = len(p.subs)

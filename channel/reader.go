@@ -49,7 +49,7 @@ func (p *Peer) receive(f frame.Frame) {
 		p.count(&p.stats.UnknownType) // C33
 		return
 	}
-	p.count(&p.stats.FramesIn[t-disco.TypeQuery])
+	p.framesIn[t-disco.TypeQuery].Add(1)
 	if p.cfg.Disabled&FeatureDiscovery != 0 { // before anything decodes (ACP-03)
 		if !request {
 			p.count(&p.stats.Disabled)
@@ -123,7 +123,7 @@ func (p *Peer) malformed(t disco.Type, err error) {
 	case disco.TypeResult, disco.TypeError, disco.TypeUpdate:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		x := p.own[pe.Corr]
+		x := p.own[number(&p.corrs, pe.Corr)]
 		switch s, ok := x.(*Subscription); {
 		case !pe.HasCorr || x == nil:
 		case t == disco.TypeUpdate && ok:
@@ -168,9 +168,10 @@ func (p *Peer) result(payload []byte) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x := p.own[r.Corr]
+	n := number(&p.corrs, r.Corr)
+	x := p.own[n]
 	if x == nil {
-		p.unasked(r.Corr, true)
+		p.unasked(n, true)
 		return
 	}
 	p.stats.Skipped += uint64(len(r.Skipped))
@@ -191,9 +192,10 @@ func (p *Peer) errorMsg(e disco.ErrorMsg) {
 		p.stats.UncorrelatedError++
 		return
 	}
-	x := p.own[e.Corr]
+	n := number(&p.corrs, e.Corr)
+	x := p.own[n]
 	if x == nil {
-		p.unasked(e.Corr, false)
+		p.unasked(n, false)
 		return
 	}
 	x.refused(&disco.PeerError{Code: e.Code, Reason: e.Reason, Corr: e.Corr})
@@ -212,18 +214,19 @@ func (p *Peer) update(payload []byte) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s, ok := p.own[disco.Corr(u.Corr)].(*Subscription); ok {
+	n := number(&p.corrs, u.Corr)
+	if s, ok := p.own[n].(*Subscription); ok {
 		s.update(&u, len(payload))
 		return
 	}
-	p.unasked(disco.Corr(u.Corr), false)
+	p.unasked(n, false)
 }
 
 // unasked counts a reply that nobody waits for [C23]. A RESULT more than there
 // were QUERYs under its corr shows that the peer pushes pages [C1]. p.mu is
 // held.
-func (p *Peer) unasked(c disco.Corr, result bool) {
-	r := p.retired.find(c)
+func (p *Peer) unasked(number uint64, result bool) {
+	r := p.retired.find(number)
 	if r == nil {
 		p.stats.Bogus++
 		return
@@ -235,34 +238,3 @@ func (p *Peer) unasked(c disco.Corr, result bool) {
 		}
 	}
 }
-
-// retiredCorrs remembers the corrs that are done, the last max of them.
-type retiredCorrs struct {
-	max  int
-	byID map[disco.Corr]*retiredCorr
-	ring []disco.Corr
-	next int
-}
-
-// retiredCorr counts the QUERYs sent and the RESULTs that came under one corr;
-// asked is 0 for a subscription.
-type retiredCorr struct{ asked, got int }
-
-func (r *retiredCorrs) add(c disco.Corr, asked, got int) {
-	if r.max <= 0 {
-		return
-	}
-	if r.byID == nil {
-		r.byID = make(map[disco.Corr]*retiredCorr)
-	}
-	if len(r.ring) < r.max {
-		r.ring = append(r.ring, c)
-	} else {
-		delete(r.byID, r.ring[r.next])
-		r.ring[r.next] = c
-		r.next = (r.next + 1) % r.max
-	}
-	r.byID[c] = &retiredCorr{asked, got}
-}
-
-func (r *retiredCorrs) find(c disco.Corr) *retiredCorr { return r.byID[c] }

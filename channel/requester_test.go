@@ -393,7 +393,7 @@ func TestCorrsAreNeverRepeated(t *testing.T) {
 		seen := make(map[disco.Corr]bool)
 		for range 1_000_000 {
 			p.mu.Lock()
-			c := p.nextCorr()
+			c := p.corrs.corr(p.corrs.next())
 			p.mu.Unlock()
 			if seen[c] {
 				t.Fatalf("%s twice", c)

@@ -100,38 +100,45 @@ func (p *Peer) snapshot() *record.Snapshot { return p.hub.Source().Snapshot() }
 // frame makes the RESULT, or the refusal of one.
 func (a *answer) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 	p.overtake(a.chain)
-	now := p.snapshot()
-	page := p.page()
-	switch c := a.chain; {
-	case c == nil:
-		c = &chain{snapshot: now, filter: a.filter, tolerant: a.tolerant, matcher: a.filter.Matcher()}
-		if !a.tolerant && !faithful(now, &c.matcher, page.MaxRecordLen) { // §6.3: never drop silently
-			return a.refuse(p, b, disco.CodeUnknownRecordKind)
-		}
-		a.chain = c
-	case c.snapshot.Disclosure() < now.Disclosure():
-		// Something was hidden meanwhile: never show it, nor a smaller page
-		// (DASP-010-03).
-		return a.refuse(p, b, disco.CodeStaleCursor)
-	}
-	c := a.chain
-	n, _, next := c.snapshot.Page(&c.matcher, a.pos, page)
+	p.mu.Unlock()
+	out, next, code := a.records(p, b)
 	p.mu.Lock()
+	if code != 0 {
+		return a.refuse(p, b, code)
+	}
 	var cur disco.Cursor
 	if !next.Done() {
-		cur = p.issue(c, next)
+		cur = p.issue(a.chain, next)
 	}
-	from := a.pos
 	a.pos = next
 	if p.cfg.PushPages && !next.Done() && p.answering[a.corr] == a {
 		p.send(a)
 	} else {
 		delete(p.answering, a.corr)
 	}
-	p.mu.Unlock()
+	return disco.AppendResultTail(out, next.Done(), cur), disco.TypeResult, true
+}
+
+// records makes the RESULT up to its records, with the peer's mutex free.
+func (a *answer) records(p *Peer, b []byte) (out []byte, next record.Position, code disco.Code) {
+	now := p.snapshot()
+	page := p.page()
+	switch c := a.chain; {
+	case c == nil:
+		c = &chain{snapshot: now, filter: a.filter, tolerant: a.tolerant, matcher: a.filter.Matcher()}
+		if !a.tolerant && !faithful(now, &c.matcher, page.MaxRecordLen) { // §6.3: never drop silently
+			return nil, next, disco.CodeUnknownRecordKind
+		}
+		a.chain = c
+	case c.snapshot.Disclosure() < now.Disclosure():
+		// Something was hidden meanwhile: never show it, nor a smaller page
+		// (DASP-010-03).
+		return nil, next, disco.CodeStaleCursor
+	}
+	c := a.chain
+	n, _, next := c.snapshot.Page(&c.matcher, a.pos, page)
 	b = disco.AppendResultHead(b, a.corr, n, next.Done())
-	b = c.snapshot.AppendRange(b, &c.matcher, from, next, page.MaxRecordLen)
-	return disco.AppendResultTail(b, next.Done(), cur), disco.TypeResult, true
+	return c.snapshot.AppendRange(b, &c.matcher, a.pos, next, page.MaxRecordLen), next, 0
 }
 
 // overtake tells the subscriptions whose snapshot the chain is that a page of it
@@ -141,23 +148,19 @@ func (p *Peer) overtake(c *chain) {
 	if c == nil || !c.pushed {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, s := range p.subs {
 		s.Ahead(c.snapshot)
 	}
 }
 
-// refuse makes a DISCO_ERROR in place of the RESULT.
+// refuse makes a DISCO_ERROR in place of the RESULT. p.mu is held.
 func (a *answer) refuse(p *Peer, b []byte, code disco.Code) ([]byte, disco.Type, bool) {
-	p.mu.Lock()
 	if code == disco.CodeStaleCursor {
 		p.cursors.drop(a.chain)
 		p.stats.StaleCursors++
 	}
 	p.stats.ErrorsOut[code]++
 	delete(p.answering, a.corr)
-	p.mu.Unlock()
 	return (&refusal{a.corr, true, code}).frame(p, b)
 }
 

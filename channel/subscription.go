@@ -26,13 +26,13 @@ type Subscription struct {
 	handler func(Event)
 
 	// Guarded by p.mu.
-	corr      disco.Corr
-	asked     *request // SUBSCRIBE under corr
+	number    uint64   // of the corr
+	asked     *request // SUBSCRIBE under it
 	phase     phase
 	view      *record.View // what the methods show
 	next      *record.View // the snapshot under way, when it is not the first
 	cursor    disco.Cursor // of the last page, while more are to come
-	pull      disco.Corr   // of the QUERY that asks for a page that was not pushed
+	pull      uint64       // number of the QUERY that asks for a page that was not pushed
 	since     time.Time    // when the last page came, or SUBSCRIBE was sent
 	pages     int
 	pulledAt  int         // pages when pull was sent
@@ -92,18 +92,18 @@ func (p *Peer) Subscribe(f record.Filter, handler func(Event)) (*Subscription, e
 // subscription's methods but the exported ones.
 func (s *Subscription) begin() error {
 	p := s.p
-	corr := p.nextCorr()
-	b, err := disco.AppendSubscribe(nil, &disco.Subscribe{Corr: corr, Filter: s.filter})
+	number := p.corrs.next()
+	b, err := disco.AppendSubscribe(nil, &disco.Subscribe{Corr: p.corrs.corr(number), Filter: s.filter})
 	if err != nil {
 		return err
 	}
 	delete(p.stale, s)
-	s.corr, s.phase, s.since = corr, phaseAsked, time.Now()
+	s.number, s.phase, s.since = number, phaseAsked, time.Now()
 	s.pages, s.barren, s.octets, s.delays = 0, 0, 0, 0
-	p.own[corr] = s
+	p.own[number] = s
 	p.numOwn++
-	s.asked = &request{t: disco.TypeSubscribe, corr: corr, payload: b}
-	p.send(s.asked)
+	s.asked = &request{t: disco.TypeSubscribe, number: number, payload: b}
+	p.ask(s.asked)
 	s.await()
 	return nil
 }
@@ -150,7 +150,7 @@ func (s *Subscription) tick() {
 		if err := s.begin(); err != nil {
 			s.end(err)
 		}
-	case s.phase == phaseSnapshot && s.pull == "":
+	case s.phase == phaseSnapshot && s.pull == 0:
 		if waited < p.lim.PageStall { // a page came since the timer was set
 			s.after(p.lim.PageStall - waited)
 			return
@@ -169,16 +169,18 @@ func (s *Subscription) tick() {
 // own [C15].
 func (s *Subscription) pullPage() {
 	p := s.p
-	corr := p.nextCorr()
-	b, err := disco.AppendQuery(nil, &disco.Query{Corr: corr, Filter: s.filter, Cursor: s.cursor, HasCursor: true})
+	number := p.corrs.next()
+	b, err := disco.AppendQuery(nil, &disco.Query{
+		Corr: p.corrs.corr(number), Filter: s.filter, Cursor: s.cursor, HasCursor: true,
+	})
 	if err != nil {
 		s.giveUp(err)
 		return
 	}
 	p.stats.Pulls++
-	s.pull, s.pulledAt, s.since = corr, s.pages, time.Now()
-	p.own[corr] = (*pulled)(s)
-	p.send(&request{t: disco.TypeQuery, corr: corr, payload: b})
+	s.pull, s.pulledAt, s.since = number, s.pages, time.Now()
+	p.own[number] = (*pulled)(s)
+	p.ask(&request{t: disco.TypeQuery, number: number, payload: b})
 	s.await()
 }
 
@@ -211,13 +213,13 @@ func (x *pulled) refused(err error) {
 	s.resync(err)
 }
 
-func (x *pulled) ended(error) { x.pull = "" }
+func (x *pulled) ended(error) { x.pull = 0 }
 
 // dropPull ends the exchange for a pulled page, if there is one.
 func (s *Subscription) dropPull() {
-	if s.pull != "" {
+	if s.pull != 0 {
 		s.p.retire(s.pull, 1, 1)
-		s.pull = ""
+		s.pull = 0
 	}
 }
 
@@ -408,8 +410,8 @@ func (s *Subscription) account() {
 // unsubscribe sends UNSUBSCRIBE, if SUBSCRIBE was sent, and gives up the corr.
 func (s *Subscription) unsubscribe() {
 	if s.asked.sent {
-		if b, err := disco.AppendUnsubscribe(nil, &disco.Unsubscribe{Corr: s.corr}); err == nil {
-			s.p.send(&request{t: disco.TypeUnsubscribe, corr: s.corr, payload: b})
+		if b, err := disco.AppendUnsubscribe(nil, &disco.Unsubscribe{Corr: s.p.corrs.corr(s.number)}); err == nil {
+			s.p.ask(&request{t: disco.TypeUnsubscribe, number: s.number, payload: b})
 		}
 	}
 	s.release()
@@ -420,7 +422,7 @@ func (s *Subscription) release() {
 	s.stopTimer()
 	s.dropPull()
 	s.cursor = ""
-	s.p.retire(s.corr, 0, 0)
+	s.p.retire(s.number, 0, 0)
 	s.p.numOwn--
 }
 

@@ -22,7 +22,8 @@ const watchInterval = time.Second
 // An item is one frame to send, made when the link has room for it.
 type item interface {
 	// frame appends the payload to b, on the writing goroutine, with the peer's
-	// mutex free. ok is false when there is nothing to send any more.
+	// mutex held; it may free it meanwhile. ok is false when there is nothing to
+	// send any more.
 	frame(p *Peer, b []byte) (out []byte, t disco.Type, ok bool)
 }
 
@@ -30,23 +31,32 @@ type item interface {
 // exchange has ended meanwhile.
 type request struct {
 	t       disco.Type
-	corr    disco.Corr
+	number  uint64 // of its corr
 	payload []byte
-	sent    bool // or about to be; guarded by Peer.mu
+	queued  bool // it is in Peer.out
+	sent    bool
+}
+
+// ask queues a request, unless it is queued. p.mu is held.
+func (p *Peer) ask(r *request) {
+	if !r.queued {
+		r.queued = true
+		p.send(r)
+	}
 }
 
 func (r *request) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
-	p.mu.Lock()
-	r.sent = r.live(p)
-	p.mu.Unlock()
-	if !r.sent {
+	r.queued = false
+	if r.sent = r.live(p); !r.sent {
 		return b, 0, false
 	}
 	return append(b, r.payload...), r.t, true
 }
 
 // live reports whether the request is still to be sent. p.mu is held.
-func (r *request) live(p *Peer) bool { return r.t == disco.TypeUnsubscribe || p.own[r.corr] != nil }
+func (r *request) live(p *Peer) bool {
+	return r.t == disco.TypeUnsubscribe || p.own[r.number] != nil
+}
 
 // writeWait is somebody who waits until n frames are written.
 type writeWait struct {
@@ -63,44 +73,67 @@ func (p *Peer) send(it item) error {
 	if p.out.len() >= p.lim.MaxUnsent { // what was given up meanwhile does not count
 		p.out.keep(func(it item) bool {
 			r, ok := it.(*request)
-			return !ok || r.live(p)
+			if !ok || r.live(p) {
+				return true
+			}
+			r.queued = false
+			return false
 		})
 	}
 	if p.out.len() >= p.lim.MaxUnsent {
 		p.tr.Abort(0, errUnsent)
 		return errUnsent
 	}
-	if p.out.len() == 0 && p.given == p.taken {
+	if p.out.len() == 0 && p.idle() {
 		p.watchStall()
 	}
 	p.out.push(it)
+	p.waiting.Store(int32(p.out.len()))
 	p.tr.Wake()
 	return nil
 }
 
 // append is Endpoint.Append: what waits in order, then the subscriptions.
 func (p *Peer) append(b []byte) ([]byte, frame.Type, bool) {
-	for {
-		p.mu.Lock()
-		it, ok := p.out.pop()
-		p.mu.Unlock()
-		if !ok {
-			break
-		}
-		if out, t, ok := it.frame(p, b); ok {
-			p.gave(t)
+	if p.waiting.Load() > 0 { // else the mutex need not be taken for each UPDATE
+		if out, t, ok := p.appendItem(b); ok {
 			return out, frame.Type(t), true
 		}
 	}
 	for s := p.outbox.Next(); s != nil; s = p.outbox.Next() {
 		p.paging = s
 		if out, t, _ := s.AppendFrame(b, p.page(), p.cursor); t != 0 {
+			if p.idle() {
+				p.mu.Lock()
+				p.watchStall()
+				p.mu.Unlock()
+			}
 			p.gave(t)
 			return out, frame.Type(t), true
 		}
 	}
 	p.holdBack()
 	return b, 0, false
+}
+
+func (p *Peer) appendItem(b []byte) (out []byte, t disco.Type, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !ok {
+		it, any := p.out.pop()
+		if !any {
+			break
+		}
+		out, t, ok = it.frame(p, b)
+	}
+	p.waiting.Store(int32(p.out.len()))
+	if ok {
+		if p.idle() {
+			p.watchStall()
+		}
+		p.gave(t)
+	}
+	return out, t, ok
 }
 
 // holdBack has the writer woken when the first UPDATE that MinUpdateInterval
@@ -125,23 +158,23 @@ func (p *Peer) holdBack() {
 	}
 }
 
+// idle reports that all frames that the writer took are written.
+func (p *Peer) idle() bool { return p.given.Load() == p.taken.Load() }
+
 // gave counts a frame that the writer took.
 func (p *Peer) gave(t disco.Type) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.given == p.taken {
-		p.watchStall()
-	}
-	p.given++
-	p.stats.FramesOut[t-disco.TypeQuery]++
+	p.given.Add(1)
+	p.framesOut[t-disco.TypeQuery].Add(1)
 }
 
 // written is Endpoint.Written.
 func (p *Peer) written() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken, p.progress = p.given, time.Now()
-	for len(p.writes) > 0 && p.writes[0].n <= p.taken {
+	taken := p.given.Load()
+	p.taken.Store(taken)
+	p.progress = time.Now()
+	for len(p.writes) > 0 && p.writes[0].n <= taken {
 		p.writes[0].done <- nil
 		p.writes = p.writes[1:]
 	}
@@ -176,7 +209,7 @@ func (p *Peer) checkStall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := watchInterval
-	if p.given != p.taken || p.out.len() > 0 {
+	if !p.idle() || p.out.len() > 0 {
 		if p.lim.StallTimeout >= 0 {
 			wait = min(wait, p.lim.StallTimeout-time.Since(p.progress))
 		}
@@ -216,7 +249,7 @@ func (p *Peer) unread() bool {
 
 // timers returns the peer's own timers. p.mu is held.
 func (p *Peer) timers() (ts []*time.Timer) {
-	for _, t := range []*time.Timer{p.stall, p.interval, p.expiry} {
+	for _, t := range []*time.Timer{p.stall, p.interval, p.expiry, p.impatient} {
 		if t != nil {
 			ts = append(ts, t)
 		}

@@ -99,6 +99,9 @@ func PutHeader(b []byte, h Header) {
 	clear(b[25:HeaderLen])
 }
 
+// payloadLen returns the field of a header that may not have been checked.
+func payloadLen(b []byte) uint32 { return binary.BigEndian.Uint32(b[17:]) }
+
 // ParseHeader reads the header at the start of b; what follows it is not looked
 // at. The checks are made in this order, and the first that fails names the
 // error: length (ErrShort), CRC32C before any other field is used (core §4.2:
@@ -125,7 +128,7 @@ func ParseHeader(b []byte) (Header, error) {
 		Type:       Type(binary.BigEndian.Uint16(b[5:])),
 		Channel:    ChannelID(binary.BigEndian.Uint16(b[7:])),
 		Seq:        binary.BigEndian.Uint64(b[9:]),
-		PayloadLen: binary.BigEndian.Uint32(b[17:]),
+		PayloadLen: payloadLen(b),
 	}
 	if h.PayloadLen > MaxFrameLen-HeaderLen {
 		return Header{}, ErrTooLong

@@ -178,5 +178,11 @@ func (r *Reader) Shrink() {
 	}
 }
 
+// Ready reports whether a whole frame is buffered, if what is buffered is one.
+func (r *Reader) Ready() bool {
+	b := r.buf[r.start:r.end]
+	return len(b) >= HeaderLen && uint64(len(b)-HeaderLen) >= uint64(payloadLen(b))
+}
+
 // Size returns how many octets of memory the Reader's buffer takes.
 func (r *Reader) Size() int { return len(r.buf) }

@@ -106,6 +106,23 @@ func TestReaderBatches(t *testing.T) {
 	}
 }
 
+// Ready is true exactly where Next does not read.
+func TestReaderReady(t *testing.T) {
+	one, two := testFrame(0, 50), testFrame(1, 0)
+	all := append(bytes.Clone(one), two...)
+	for n := 1; n <= len(all); n++ {
+		s := &script{steps: []step{{b: all[:n]}, {b: all[n:]}, {b: one}}}
+		r := NewReader(s, 0)
+		for _, want := range [][]byte{one, two, one} {
+			ready, reads := r.Ready(), s.reads
+			wantFrame(t, r, want)
+			if ready != (s.reads == reads) {
+				t.Errorf("%d octets first: ready %v, %d reads", n, ready, s.reads-reads)
+			}
+		}
+	}
+}
+
 // A frame may be written to, and does not reach into the next.
 func TestReaderFrameIsolated(t *testing.T) {
 	s := &script{steps: []step{{b: append(testFrame(1, 8), testFrame(2, 8)...)}}}

@@ -40,6 +40,7 @@ type Association struct {
 
 	flow  window
 	pings pings
+	guard writeGuard
 
 	state      atomic.Int32  // see below; written under mu
 	closeSent  atomic.Bool   // our CLOSE goes out, or has; written under mu
@@ -304,6 +305,7 @@ func (a *Association) finish() {
 	cause := a.cause
 	a.mu.Unlock()
 	a.pings.stop()
+	a.guard.stop()
 	a.erase()
 	for _, c := range a.channels {
 		if e := c.user(); e != nil {

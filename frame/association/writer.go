@@ -133,10 +133,10 @@ func (a *Association) fill() {
 // flush writes the batch, in one Write.
 func (a *Association) flush() error {
 	w := &a.out
-	if a.cfg.WriteTimeout > 0 {
-		a.conn.SetWriteDeadline(time.Now().Add(a.cfg.WriteTimeout))
-	}
-	if _, err := a.conn.Write(w.buf); err != nil {
+	a.guard.begin(a, w.now)
+	_, err := a.conn.Write(w.buf)
+	a.guard.end()
+	if err != nil {
 		return err
 	}
 	w.buf = w.buf[:0]
@@ -168,9 +168,6 @@ func (a *Association) writeFailed(err error) {
 // rest waits for something to do.
 func (a *Association) rest() {
 	a.out.giveBack(a.cfg.buffers)
-	if a.cfg.WriteTimeout > 0 {
-		a.conn.SetWriteDeadline(time.Time{}) // TLS itself may have to answer something
-	}
 	<-a.wake
 }
 

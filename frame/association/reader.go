@@ -52,11 +52,11 @@ func (a *Association) read() {
 func (a *Association) next() (frame.Header, []byte, error) {
 	for {
 		if !a.in.frames.Ready() {
-			if a.in.row > 1 {
+			if a.in.row > 0 {
 				// Whoever waits for what came may have the processor: no other may be
-				// idle, and as long as frames come this goroutine does not rest. With 64
-				// requests in flight that takes a fifth of all their time away, and half
-				// of 10,000 UPDATEs are told of in half the time.
+				// idle, and as long as frames come this goroutine does not rest. A query
+				// takes 7 % less by that, one of 64 in flight an eighth less, and half of
+				// 10,000 UPDATEs are told of in half the time.
 				runtime.Gosched()
 			}
 			a.in.row = 0

@@ -140,6 +140,7 @@ const (
 	keepAliveTimeout  = 10 * time.Second       // for an answer to a liveness PING
 	idleAfter         = time.Second            // of silence, before the reader gives large buffers back
 	batchLen          = 64 << 10               // octets written at once, about
+	batchFrames       = 32                     // frames written at once
 	idleBuffer        = 4 << 10                // octets of the reader's buffer when idle, and of a new batch
 	maxPooled         = 1 << 20                // octets of a buffer kept for the next batch
 

@@ -214,6 +214,7 @@ func (p *Peer) subscribe(q disco.Subscribe) {
 
 // follow starts a subscription with the hub. p.mu is held.
 func (p *Peer) follow(c disco.Corr, f record.Filter) *subscription {
+	p.followed = true
 	return &subscription{
 		Subscription: p.hub.Subscribe(p.outbox, c, f, subscribe.Options{
 			MaxQueued:   p.lim.MaxQueuedUpdates,

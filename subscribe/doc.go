@@ -40,7 +40,8 @@
 // one writer. A publisher waits for no subscriber: it holds the hub's lock, and
 // an outbox's at a time, long enough to queue a pointer, and for a subscriber
 // that is more than MaxQueued changes behind to merge two of them. Nothing is
-// encoded under either, and neither is held while wake or cursor is called. A
+// encoded under either but the change of one small record, under the outbox's, and
+// neither is held while wake or cursor is called. A
 // source tells of its changes with its own lock held, so wake must not block nor
 // call the source, the hub or the outbox.
 //

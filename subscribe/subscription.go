@@ -261,9 +261,17 @@ func (s *Subscription) appendResult(b []byte, page record.Page, cursor CursorFun
 	return b, disco.TypeResult
 }
 
-// appendUpdate appends an UPDATE of what waits. box.mu is held, but not for the
-// encoding; t is 0 if that was in vain, or there was nothing to tell.
+// appendUpdate appends an UPDATE of what waits. box.mu is held, but not for
+// encoding more than little; t is 0 if that was in vain, or there was nothing to tell.
 func (s *Subscription) appendUpdate(b []byte, page record.Page) (out []byte, t disco.Type) {
+	if c := s.small(); c != nil {
+		w := work{change: c.Change, maxRecordLen: page.MaxRecordLen}
+		out, t = w.appendOne(b, s.corr, &s.matcher)
+		s.pop()
+		s.box.charge(s, -changeLen)
+		s.box.unshare(c)
+		return out, t
+	}
 	w := s.take(page)
 	s.box.mu.Unlock()
 	w.prepare(&s.matcher)

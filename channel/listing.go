@@ -122,9 +122,11 @@ type listing struct {
 	// Guarded by p.mu.
 	number     uint64 // of the corr
 	request    request
+	room       [96]byte // for the request
 	asked, got int // QUERYs sent and RESULTs received under the corr
 	cursor     disco.Cursor
 	queue      []*Page // not merged yet
+	first      [1]*Page
 	octets     int     // held by the queue and by what was merged
 	waits      bool    // a further page is to come, and not asked for yet
 	since      time.Time
@@ -153,6 +155,7 @@ func (p *Peer) list(q Query, single bool) (*listing, error) {
 		p: p, q: q, matcher: q.Filter.Matcher(), single: single, ready: make(chan struct{}, 1),
 		request: request{t: disco.TypeQuery},
 	}
+	l.queue, l.request.payload = l.first[:0], l.room[:0] // which most need no more of
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.mayAsk(); err != nil {
@@ -257,7 +260,7 @@ func (p *Peer) look() {
 	}
 }
 
-func (l *listing) result(r *disco.Result) {
+func (l *listing) result(r disco.Result) {
 	l.got++
 	l.since, l.late = time.Now(), false
 	l.p.lookAfter(l)

@@ -78,7 +78,7 @@ type Peer struct {
 // goroutine with the peer's mutex held.
 type exchange interface {
 	// result takes a RESULT under the exchange's corr.
-	result(r *disco.Result)
+	result(r disco.Result)
 	// refused takes a DISCO_ERROR, or the fault of a reply that cannot be read.
 	refused(err error)
 	// ended takes the end of the association.

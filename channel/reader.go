@@ -175,7 +175,7 @@ func (p *Peer) result(payload []byte) {
 		return
 	}
 	p.stats.Skipped += uint64(len(r.Skipped))
-	x.result(&r)
+	x.result(r)
 }
 
 // errorMsg takes a DISCO_ERROR to the exchange that its corr names. One without

@@ -14,6 +14,7 @@ type answer struct {
 	filter   record.Filter // normalised
 	tolerant bool
 	chain    *chain // nil until the first page is made
+	own      chain  // what it is then, unless the QUERY came with a cursor
 	pos      record.Position
 }
 
@@ -125,7 +126,8 @@ func (a *answer) records(p *Peer, b []byte) (out []byte, next record.Position, c
 	page := p.page()
 	switch c := a.chain; {
 	case c == nil:
-		c = &chain{snapshot: now, filter: a.filter, tolerant: a.tolerant, matcher: a.filter.Matcher()}
+		c = &a.own
+		*c = chain{snapshot: now, filter: a.filter, tolerant: a.tolerant, matcher: a.filter.Matcher()}
 		if !a.tolerant && !faithful(now, &c.matcher, page.MaxRecordLen) { // §6.3: never drop silently
 			return nil, next, disco.CodeUnknownRecordKind
 		}

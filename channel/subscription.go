@@ -187,11 +187,11 @@ func (s *Subscription) pullPage() {
 // pulled is the exchange of a page that a subscription asked for.
 type pulled Subscription
 
-func (x *pulled) result(r *disco.Result) {
+func (x *pulled) result(r disco.Result) {
 	s := (*Subscription)(x)
 	s.dropPull()
 	cursor, pushed := s.cursor, s.pages > s.pulledAt
-	s.page(r)
+	s.page(&r)
 	switch {
 	case s.phase != phaseSnapshot:
 	case pushed: // what came meanwhile goes further than this
@@ -224,12 +224,12 @@ func (s *Subscription) dropPull() {
 }
 
 // result takes a page of the snapshot.
-func (s *Subscription) result(r *disco.Result) {
+func (s *Subscription) result(r disco.Result) {
 	if s.phase != phaseAsked && s.phase != phaseSnapshot {
 		s.p.stats.Late++
 		return
 	}
-	s.page(r)
+	s.page(&r)
 }
 
 func (s *Subscription) page(r *disco.Result) {

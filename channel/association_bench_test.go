@@ -174,9 +174,11 @@ func BenchmarkInFlight(b *testing.B) {
 			q := channel.Query{Filter: record.Filter{NamePrefix: "fs.tool.0000007", HasPrefix: true}}
 			b.ReportAllocs()
 			b.SetParallelism(n / 2)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if l, err := c.Query(context.Background(), q); err != nil || len(l.Records) != 1 {
+					if l, err := c.Query(ctx, q); err != nil || len(l.Records) != 1 {
 						b.Error(err)
 					}
 				}

@@ -123,12 +123,12 @@ type listing struct {
 	number     uint64 // of the corr
 	request    request
 	room       [96]byte // for the request
-	asked, got int // QUERYs sent and RESULTs received under the corr
+	asked, got int      // QUERYs sent and RESULTs received under the corr
 	cursor     disco.Cursor
 	queue      []*Page // not merged yet
 	first      [1]*Page
-	octets     int     // held by the queue and by what was merged
-	waits      bool    // a further page is to come, and not asked for yet
+	octets     int  // held by the queue and by what was merged
+	waits      bool // a further page is to come, and not asked for yet
 	since      time.Time
 	late       bool // nothing has come for PageStall
 	fresh      bool // a follow-up was repeated under a fresh corr

@@ -34,8 +34,8 @@
 //
 // # State
 //
-// One mutex guards what is in flight; no user code, no encoding and no I/O runs
-// under it. A corr is registered before its frame is queued and retired exactly
+// One mutex guards what is in flight; no user code, no encoding of records and no
+// I/O runs under it. A corr is registered before its frame is queued and retired exactly
 // once; one that was cancelled or timed out is never used again, and a late
 // reply to it is dropped and counted. Nothing survives the association (§8).
 //
@@ -43,6 +43,32 @@
 //
 // Everything a peer can make us hold is bounded by a field of Limits, which says
 // what the peer sees at the bound and which counter of Stats shows it.
+//
+// # Speed
+//
+// A listing takes 250 ns a record at both ends together, of which more than half
+// is ciphers and system calls, and three times that when it is the first on its
+// association: everything in it is new to the cache. A query for one record takes
+// 20 µs, nearly all of it wake-ups and system calls, so that 80 records of a
+// listing cost as much as one query; with many queries in flight each takes 3 µs.
+// An UPDATE takes 1.4 µs of processor time at both ends where one association
+// has 10,000 subscriptions, and some 30 µs where each has an association of its own.
+//
+// What options cost:
+//
+//   - A callback costs a change of goroutine and 0.1 µs; a subscription without
+//     one has its view all the same. Slow callbacks cost merged events, never the
+//     reader's time.
+//   - Config.Visible makes an index of its own for the peer, as large as what it
+//     hides cuts the set into, and is called for every record at first and at
+//     Refresh, then for each change, for each such peer.
+//   - Config.PushPages takes a quarter off a long listing, against §4.3's letter.
+//   - Limits.MinUpdateInterval delays and merges: fewer frames, one timer a peer.
+//   - Small pages mean more round trips: 100 records a page double the time of a
+//     listing of 10,000, 10 make it ten times as long.
+//
+// Nothing is spared for a peer that asks for records one by one, and nothing for
+// filters that no index serves: there are three, by kind, protocol and name.
 //
 // # Notes on the specification
 //

@@ -31,12 +31,13 @@
 //     Endpoint.Receive. It waits for the stream alone: never for a user, a queue or
 //     the writer. It ends with the stream, or with the first cause of the end.
 //   - the writer sends what the association itself has to say, then what the
-//     endpoints give by Endpoint.Append, in turn, in batches of about 64 KiB. It
+//     endpoints give by Endpoint.Append, in turn, in batches of at most 32 frames
+//     and about 64 KiB. It
 //     ends after the last frame, closes the stream, waits for the reader, calls
 //     Endpoint.Closed, erases the keys, and only then do Close and Wait return.
 //
-// Timers run only for the liveness check, where that is on, and from the first
-// cause of the end until the end. A [Listener] has one goroutine, and one more for
+// Timers run only for the liveness check, where that is on, for writes that take
+// too long, and from the first cause of the end until the end. A [Listener] has one goroutine, and one more for
 // each handshake under way (where crypto/tls has one of its own as long as TLS takes);
 // Close waits for all of them.
 //
@@ -49,6 +50,20 @@
 // the peer's a second and 4096 in a burst, 1024 acknowledgements owed by the peer,
 // in generation 2 1024 frames that fail authentication. An idle end holds one
 // buffer of 4 KiB, and less than 20 KiB in all beyond its stream.
+//
+// # Speed
+//
+// A frame is sealed and opened in place and costs no allocation; small ones that
+// are ready together share a write, a record of TLS and a system call. What is
+// left is two ciphers an octet, ours and that of TLS: with AES instructions some
+// 0.25 µs a small frame each way. There ChaCha20-Poly1305 takes twice as long. A
+// handshake takes about as long as that of TLS 1.3 with the same KEM, besides that
+// of TLS itself.
+//
+// Config.Trace is called for each frame, between two system calls: what it does,
+// everybody waits for. KeepAlive costs a look at the clock for each frame, and a new
+// key 4 µs, so that UpdateFrames shows from 100 down. KeyLogWriter costs a line a
+// key.
 //
 // # Limitations
 //

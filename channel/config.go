@@ -11,7 +11,7 @@ import (
 type Feature uint8
 
 const (
-	FeatureDiscovery     Feature = 1 << iota // everything: QUERY and SUBSCRIBE get NotAdvertised [C13]
+	FeatureDiscovery     Feature = 1 << iota // everything: QUERY and SUBSCRIBE get NotAdvertised, our own requests fail [C13]
 	FeatureSubscriptions                     // SUBSCRIBE gets SubscriptionRefused (§7.2)
 	FeatureKinds                             // filter key 2: FilterUnsupported (§9), as the next four
 	FeatureProtocolIDs                       // filter key 3

@@ -14,8 +14,9 @@ var (
 	ErrClosed error = closedError{}
 
 	// ErrNotAdvertised is returned, with nothing written, by a request on an
-	// association of which not both ends advertise the channel (§2).
-	ErrNotAdvertised = errors.New("channel: discovery is not advertised by both ends")
+	// association of which not both ends advertise the channel (§2), or on which
+	// Config.Disabled switches it off.
+	ErrNotAdvertised = errors.New("channel: discovery is not advertised by both ends, or is switched off")
 
 	// ErrLimit is wrapped by what fails because one of our own Limits was
 	// reached; the text names it.

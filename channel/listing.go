@@ -170,7 +170,7 @@ func (p *Peer) mayAsk() error {
 	switch {
 	case p.life.closing:
 		return p.closedCause()
-	case !p.info.Advertised || !p.info.PeerAdvertised:
+	case !p.info.Advertised || !p.info.PeerAdvertised || p.cfg.Disabled&FeatureDiscovery != 0:
 		return ErrNotAdvertised
 	case len(p.own)-p.numOwn >= p.lim.MaxOutstanding:
 		return fmt.Errorf("%w: MaxOutstanding", ErrLimit)

@@ -365,15 +365,20 @@ func TestTimeoutAndCancel(t *testing.T) {
 	})
 }
 
-// Covers: DISC-2-01, CORE-5-01, C8, ACP-01
+// Nobody asks where no answer could come, or would not be looked at.
+//
+// Covers: DISC-2-01, CORE-5-01, C8, C13, ACP-01
 func TestRequestsNeedBothEnds(t *testing.T) {
-	for name, f := range map[string]func(*frame.Info){
-		"ours":   func(i *frame.Info) { i.Advertised = false },
-		"theirs": func(i *frame.Info) { i.PeerAdvertised = false },
+	for name, f := range map[string]func(*Config, *frame.Info){
+		"ours":     func(_ *Config, i *frame.Info) { i.Advertised = false },
+		"theirs":   func(_ *Config, i *frame.Info) { i.PeerAdvertised = false },
+		"disabled": func(c *Config, _ *frame.Info) { c.Disabled = FeatureDiscovery },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				p, s := scripted(t, Config{}, f)
+				var cfg Config
+				f(&cfg, new(frame.Info))
+				p, s := scripted(t, cfg, func(i *frame.Info) { f(new(Config), i) })
 				_, err := p.Query(context.Background(), Query{})
 				_, err2 := p.Subscribe(record.Filter{}, nil)
 				_, err3 := p.Announce(context.Background(), []record.Record{tool("t", "x")})

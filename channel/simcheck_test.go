@@ -240,6 +240,8 @@ func (s *sim) excused(err error, e *simEnd, since time.Time) bool {
 		return true // the end follows
 	case errors.Is(err, errStalled), errors.Is(err, errUnsent), errors.Is(err, errUnread), errors.Is(err, association.ErrWriteTimeout):
 		return over
+	case errors.Is(err, ErrNotAdvertised):
+		return s.cfg.disabled == FeatureDiscovery && e.side == channeltest.B
 	case errors.Is(err, ErrTimeout):
 		return time.Since(since) >= lim.RequestTimeout
 	case errors.Is(err, ErrLimit):
@@ -566,7 +568,6 @@ func (l *simLink) balance(e *simEnd, mine, others *simSide) error {
 	l.rules.mu.Lock()
 	defer l.rules.mu.Unlock()
 	clean := !l.rules.damaged
-	deaf := l.s.cfg.disabled == FeatureDiscovery && e.side == channeltest.B // it drops replies too
 	sum := func(n []uint64) (t uint64) {
 		for _, v := range n {
 			t += v
@@ -581,7 +582,7 @@ func (l *simLink) balance(e *simEnd, mine, others *simSide) error {
 		"Unanswered":                  st.Unanswered != 0,
 		"Unsent":                      st.Unsent != 0,
 		"ErrorsOut":                   sum(st.ErrorsOut[:]) != st.FramesOut[disco.TypeError-disco.TypeQuery],
-		"ErrorsIn":                    clean && !deaf && sum(st.ErrorsIn[:]) != st.FramesIn[disco.TypeError-disco.TypeQuery],
+		"ErrorsIn":                    clean && sum(st.ErrorsIn[:]) != st.FramesIn[disco.TypeError-disco.TypeQuery],
 		"Own and Subscriptions":       clean && st.Own != other.Subscriptions,
 		"Malformed":                   clean && st.Malformed != 0,
 		"DuplicateCorr":               clean && st.DuplicateCorr != 0,

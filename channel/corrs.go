@@ -7,9 +7,8 @@ import (
 )
 
 // corrs are the corrs of our own requests: 8 octets that are random for each
-// peer, then the request's number, from 1 on. Whatever goes by corr here goes by
-// number: a fan-out of 10,000 to one association takes 6 % less time than with
-// the corrs themselves as keys.
+// peer, then the request's number, from 1 on. What we keep of a request is kept
+// under its number.
 type corrs struct {
 	prefix [8]byte
 	last   uint64

@@ -384,6 +384,50 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
+// A slowUser takes its time to make a frame.
+type slowUser struct {
+	*user
+	pause time.Duration
+}
+
+func (u *slowUser) Append(b []byte) ([]byte, frame.Type, bool) {
+	out, typ, ok := u.user.Append(b)
+	if ok {
+		time.Sleep(u.pause)
+	}
+	return out, typ, ok
+}
+
+// What an endpoint takes to make a frame is not the time of the write.
+//
+// Covers: C-limits
+func TestWriteTimeoutOfTheWriteAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, g *generation, client bool) {
+		a, r := withRogue(t, g, client, nil)
+		r.conn.SetDeadline(time.Time{})
+		u := &slowUser{user: newUser()}
+		u.t, _ = a.Transport(frame.ChannelDiscovery)
+		if err := u.t.Start(u); err != nil {
+			t.Fatal(err)
+		}
+		u.send(message{0x101, "first"})
+		r.want("the first frame", frame.ChannelDiscovery, 0x101, "first")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		u.pause = defaultWriteTimeout - 2*time.Second
+		u.send(message{0x101, "second"})
+		time.Sleep(u.pause + 5*time.Second) // the last five of them it is not taken
+		synctest.Wait()
+		select {
+		case <-a.Done():
+			t.Fatalf("ended with %v, 5 s after the write began", a.Wait())
+		default:
+		}
+		r.want("the second frame", frame.ChannelDiscovery, 0x101, "second")
+		u.t.Abort(0, nil)
+	})
+}
+
 // A brittle connection breaks in the middle of a write.
 type brittle struct {
 	net.Conn

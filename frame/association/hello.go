@@ -143,7 +143,7 @@ func (a *Association) exchangeHello() error {
 	if err := <-written; err != nil {
 		return fmt.Errorf("association: HELLO: %w", err)
 	}
-	a.out.buf = a.out.buf[:0]
+	a.out.empty()
 	a.mu.Lock()
 	a.launched = false
 	ended := a.state.Load() != stateOpen

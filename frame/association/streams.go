@@ -60,7 +60,7 @@ func (a *Association) openStreams() error {
 			return fmt.Errorf("association: opening streams: %w", err)
 		}
 	}
-	w.buf = w.buf[:0]
+	w.empty()
 	w.giveBack(a.cfg.buffers)
 	return nil
 }

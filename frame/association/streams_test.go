@@ -322,3 +322,32 @@ func (l listenerFunc) Accept() (net.Conn, error) {
 	}
 	return l.wrap(conn), nil
 }
+
+// A client of separate streams begins one for each channel that the peer accepts,
+// more than a batch has frames too, and goes on.
+//
+// Covers: C57
+func TestStreamsOfManyChannels(t *testing.T) {
+	many := []frame.ChannelID{frame.ChannelDiscovery}
+	for id := frame.ChannelID(0x1000); len(many) < 2*batchFrames; id++ {
+		if !id.IsGrease() && !id.IsForbidden() && !id.IsFutureCore() && id.MinProfile() <= frame.ProfileStandard {
+			many = append(many, id)
+		}
+	}
+	client, server := clientConfig(), serverConfig()
+	client.PeerChannels, server.Channels = many, many
+	cc, sc := tcpPair(t)
+	var s *Association
+	var wg sync.WaitGroup
+	wg.Go(func() { s, _ = Server(t.Context(), &separate{TCPConn: sc, alpn: "n-pamp/3"}, server) })
+	c, err := Client(t.Context(), &separate{TCPConn: cc, alpn: "n-pamp/3"}, client)
+	wg.Wait()
+	if err != nil || s == nil {
+		t.Fatal(err)
+	}
+	cu, su := start(t, c), start(t, s)
+	after := message{0x200, "after the PINGs"}
+	cu.send(after)
+	su.want(t, "what comes after the PINGs", after)
+	closeBoth(c, s)
+}

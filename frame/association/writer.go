@@ -68,6 +68,9 @@ func (w *outbound) borrow(b *buffers) {
 // a change for 10,000 subscriptions.
 func (w *outbound) full() bool { return len(w.buf) >= batchLen || w.frames >= batchFrames }
 
+// empty begins another batch.
+func (w *outbound) empty() { w.buf, w.frames = w.buf[:0], 0 }
+
 // giveBack is for when there is nothing to send.
 func (w *outbound) giveBack(b *buffers) {
 	*w.lent = w.buf
@@ -91,7 +94,7 @@ func (a *Association) write() {
 				runtime.Gosched()
 				a.fill()
 			}
-			w.several, w.frames = w.frames > 1, 0
+			w.several = w.frames > 1
 			if err := a.flush(); err != nil {
 				a.writeFailed(err)
 				break
@@ -139,13 +142,13 @@ func (a *Association) fill() {
 // flush writes the batch, in one Write.
 func (a *Association) flush() error {
 	w := &a.out
-	a.guard.begin(a, w.now)
+	a.guard.begin(a, time.Now()) // not w.now: what endpoints took to make their frames is theirs
 	_, err := a.conn.Write(w.buf)
 	a.guard.end()
 	if err != nil {
 		return err
 	}
-	w.buf = w.buf[:0]
+	w.empty()
 	for _, c := range a.channels {
 		if c.wrote && c != w.heldOn { // else its last frame still waits for the peer's window
 			c.wrote = false

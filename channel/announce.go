@@ -109,6 +109,12 @@ func (a *announcement) next(p *Peer) (page []record.Record) {
 func (a *announcement) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 	p.mu.Unlock()
 	page := a.next(p)
+	if len(page) > 0 {
+		b = disco.AppendAnnounceHead(b, len(page))
+		for _, r := range page {
+			b = r.AppendTo(b)
+		}
+	}
 	p.mu.Lock()
 	if len(page) == 0 {
 		return b, 0, false
@@ -118,10 +124,6 @@ func (a *announcement) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 		a.end(p.send(a))
 	case a.written != nil:
 		p.writes = append(p.writes, writeWait{p.given.Load() + 1, a.written})
-	}
-	b = disco.AppendAnnounceHead(b, len(page))
-	for _, r := range page {
-		b = r.AppendTo(b)
 	}
 	return b, disco.TypeAnnounce, true
 }

@@ -358,7 +358,7 @@ func (l *listing) stop() {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	l.retire()
-	l.queue = nil
+	l.queue, l.first, l.merged, l.skipped = nil, [1]*Page{}, merge{}, nil // a QUERY that still waits for the link keeps l
 	l.hold(-l.octets)
 }
 
@@ -503,7 +503,7 @@ func (l *listing) merge(page *Page) error {
 	used := len(page.Skipped) > 0 // of the page's octets, which go together or not at all
 	rest := page.Records
 	if l.matchesAll(rest) && l.merged.extend(rest) {
-		kept, rest, used = rest, nil, true
+		kept, rest, used = rest, nil, used || len(rest) > 0
 	}
 	for _, r := range rest {
 		if !l.matcher.MatchRecord(r) {

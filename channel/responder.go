@@ -102,14 +102,15 @@ func (p *Peer) snapshot() *record.Snapshot { return p.hub.Source().Snapshot() }
 func (a *answer) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 	p.overtake(a.chain)
 	p.mu.Unlock()
-	out, next, code := a.records(p, b)
+	out, c, next, code := a.records(p, b)
 	p.mu.Lock()
+	a.chain = c
 	if code != 0 {
 		return a.refuse(p, b, code)
 	}
 	var cur disco.Cursor
 	if !next.Done() {
-		cur = p.issue(a.chain, next)
+		cur = p.issue(c, next)
 	}
 	a.pos = next
 	if p.cfg.PushPages && !next.Done() && p.answering[a.corr] == a {
@@ -120,27 +121,26 @@ func (a *answer) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 	return disco.AppendResultTail(out, next.Done(), cur), disco.TypeResult, true
 }
 
-// records makes the RESULT up to its records, with the peer's mutex free.
-func (a *answer) records(p *Peer, b []byte) (out []byte, next record.Position, code disco.Code) {
+// records makes the RESULT up to its records, with the peer's mutex free, and
+// returns of which chain it is.
+func (a *answer) records(p *Peer, b []byte) (out []byte, c *chain, next record.Position, code disco.Code) {
 	now := p.snapshot()
 	page := p.page()
-	switch c := a.chain; {
+	switch c = a.chain; {
 	case c == nil:
-		c = &a.own
-		*c = chain{snapshot: now, filter: a.filter, tolerant: a.tolerant, matcher: a.filter.Matcher()}
-		if !a.tolerant && !faithful(now, &c.matcher, page.MaxRecordLen) { // §6.3: never drop silently
-			return nil, next, disco.CodeUnknownRecordKind
+		a.own = chain{snapshot: now, filter: a.filter, tolerant: a.tolerant, matcher: a.filter.Matcher()}
+		if !a.tolerant && !faithful(now, &a.own.matcher, page.MaxRecordLen) { // §6.3: never drop silently
+			return nil, nil, next, disco.CodeUnknownRecordKind
 		}
-		a.chain = c
+		c = &a.own
 	case c.snapshot.Disclosure() < now.Disclosure():
 		// Something was hidden meanwhile: never show it, nor a smaller page
 		// (DASP-010-03).
-		return nil, next, disco.CodeStaleCursor
+		return nil, c, next, disco.CodeStaleCursor
 	}
-	c := a.chain
 	n, _, next := c.snapshot.Page(&c.matcher, a.pos, page)
 	b = disco.AppendResultHead(b, a.corr, n, next.Done())
-	return c.snapshot.AppendRange(b, &c.matcher, a.pos, next, page.MaxRecordLen), next, 0
+	return c.snapshot.AppendRange(b, &c.matcher, a.pos, next, page.MaxRecordLen), c, next, 0
 }
 
 // overtake tells the subscriptions whose snapshot the chain is that a page of it

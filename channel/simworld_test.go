@@ -516,7 +516,7 @@ func (s *sim) flip(a, b, c int) {
 	}
 	mask := uint32(1) << (c % (simBlock + 4))
 	if c%3 == 0 {
-		mask = uint32(c*2654435761) >> 7
+		mask = uint32(c) * 2654435761 >> 7
 	}
 	e.hidden.Store(e.hidden.Load() ^ mask)
 	e.peer.Refresh()

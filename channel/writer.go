@@ -106,9 +106,11 @@ func (p *Peer) append(b []byte) ([]byte, frame.Type, bool) {
 			if p.idle() {
 				p.mu.Lock()
 				p.watchStall()
+				p.gave(t) // before checkStall can look
 				p.mu.Unlock()
+			} else {
+				p.gave(t)
 			}
-			p.gave(t)
 			return out, frame.Type(t), true
 		}
 	}

@@ -47,8 +47,8 @@
 // # Speed
 //
 // A listing takes 250 ns a record at both ends together, of which more than half
-// is ciphers and system calls, and three times that when it is the first on its
-// association: everything in it is new to the cache. A query for one record takes
+// is ciphers and system calls, and three to seven times that when it is the first
+// on its association: everything in it is new to the cache. A query for one record takes
 // 20 µs, nearly all of it wake-ups and system calls, so that 80 records of a
 // listing cost as much as one query; with many queries in flight each takes 3 µs.
 // An UPDATE takes 1.4 µs of processor time at both ends where one association

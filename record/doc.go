@@ -29,7 +29,7 @@
 // # Speed
 //
 // A Snapshot costs nothing: it is the present version. A change of one record
-// copies its chunk and the list of chunks, some 20 µs at any size up to 100,000
+// copies its chunk and the list of chunks, 10 to 30 µs at any size up to 100,000
 // records; a thousand changes are much cheaper as one Update than as a thousand.
 // Filters by kind, protocol_id and name prefix use an index that each change
 // maintains, a hundredth of a scan; a page of all records is one copy.

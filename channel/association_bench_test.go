@@ -145,20 +145,26 @@ func BenchmarkUpdate(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				i++
-				err := set.Update(func(tx *record.Tx) error {
-					r, err := record.Tool{ID: "tool-0000000000", Name: fmt.Sprint("fs.tool.", i), ProtocolID: 1}.Record()
-					if err != nil {
-						return err
-					}
-					return tx.Put(r)
-				})
-				if err != nil {
-					b.Fatal(err)
-				}
+				rename(b, set, i)
 				<-got
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/delivery")
 		})
+	}
+}
+
+// rename changes the first of the tools.
+func rename(tb testing.TB, set *record.Set, i int) {
+	tb.Helper()
+	err := set.Update(func(tx *record.Tx) error {
+		r, err := record.Tool{ID: "tool-0000000000", Name: fmt.Sprint("fs.tool.", i), ProtocolID: 1}.Record()
+		if err != nil {
+			return err
+		}
+		return tx.Put(r)
+	})
+	if err != nil {
+		tb.Fatal(err)
 	}
 }
 
@@ -212,16 +218,7 @@ func BenchmarkFanOut(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		err := set.Update(func(tx *record.Tx) error {
-			r, err := record.Tool{ID: "tool-0000000000", Name: fmt.Sprint("fs.tool.", i), ProtocolID: 1}.Record()
-			if err != nil {
-				return err
-			}
-			return tx.Put(r)
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		rename(b, set, i)
 		<-got
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delivery")

@@ -105,8 +105,7 @@ func (p *Peer) append(b []byte) ([]byte, frame.Type, bool) {
 		if out, t, _ := s.AppendFrame(b, p.page(), p.cursor); t != 0 {
 			if p.idle() {
 				p.mu.Lock()
-				p.watchStall()
-				p.gave(t) // before checkStall can look
+				p.gave(t)
 				p.mu.Unlock()
 			} else {
 				p.gave(t)
@@ -130,9 +129,6 @@ func (p *Peer) appendItem(b []byte) (out []byte, t disco.Type, ok bool) {
 	}
 	p.waiting.Store(int32(p.out.len()))
 	if ok {
-		if p.idle() {
-			p.watchStall()
-		}
 		p.gave(t)
 	}
 	return out, t, ok
@@ -163,8 +159,12 @@ func (p *Peer) holdBack() {
 // idle reports that all frames that the writer took are written.
 func (p *Peer) idle() bool { return p.given.Load() == p.taken.Load() }
 
-// gave counts a frame that the writer took.
+// gave counts a frame that the writer took. p.mu is held, unless others are under
+// way: else checkStall could look between the two.
 func (p *Peer) gave(t disco.Type) {
+	if p.idle() {
+		p.watchStall()
+	}
 	p.given.Add(1)
 	p.framesOut[t-disco.TypeQuery].Add(1)
 }

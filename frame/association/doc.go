@@ -37,9 +37,9 @@
 //     Endpoint.Closed, erases the keys, and only then do Close and Wait return.
 //
 // Timers run only for the liveness check, where that is on, for writes that take
-// too long, and from the first cause of the end until the end. A [Listener] has one goroutine, and one more for
-// each handshake under way (where crypto/tls has one of its own as long as TLS takes);
-// Close waits for all of them.
+// too long, and from the first cause of the end until the end. A [Listener] has one
+// goroutine, and one more for each handshake under way (where crypto/tls has one of
+// its own as long as TLS takes); Close waits for all of them.
 //
 // # Limits
 //

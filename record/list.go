@@ -52,6 +52,9 @@ func (l List) Len() int { return l.n - l.skipped }
 // NumSkipped returns the number of records that Skipped yields.
 func (l List) NumSkipped() int { return l.skipped }
 
+// Octets returns the elements, one after the other, in place.
+func (l List) Octets() []byte { return l.b }
+
 // All yields the records of a known kind, in the order of the array.
 func (l List) All() iter.Seq[Ref] {
 	return func(yield func(Ref) bool) {

@@ -14,6 +14,8 @@ import (
 type View struct {
 	cache *Cache
 	runs  [][]*version  // ascending id, none empty
+	first [1][]*version // room for runs of few records, next to all else: most
+	one   [1]*version   // views are small, and of many each is in no cache
 	n     int           // records
 	began Epoch         // when the snapshot was asked for
 	gone  map[ID]uint64 // withdrawn while it was under way: at which revision [C17]
@@ -55,7 +57,9 @@ func (v *View) find(id ID) (p place, ok bool) {
 func (v *View) insert(p place, x *version) {
 	v.n++
 	if len(v.runs) == 0 {
-		v.runs = append(v.runs, []*version{x})
+		v.one[0] = x
+		v.first[0] = v.one[:]
+		v.runs = v.first[:]
 		return
 	}
 	run := v.runs[p.k]

@@ -119,3 +119,23 @@ func BenchmarkParseQuery(b *testing.B) {
 		}
 	}
 }
+
+// One change for many subscriptions: the payloads differ in their corrs.
+func BenchmarkUpdateReader(b *testing.B) {
+	payload, err := AppendUpdate(nil, &Update{Corr: "correlation-0001", Added: corpusResult(b, 1).Records})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("view", func(b *testing.B) {
+		for b.Loop() {
+			ParseUpdateView(payload, nil)
+		}
+	})
+	b.Run("reader", func(b *testing.B) {
+		var r UpdateReader
+		for b.Loop() {
+			payload[15]++
+			r.Parse(payload, nil)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -599,4 +600,59 @@ func TestTheLibraryIsTooKind(t *testing.T) {
 		}
 	}
 	var _ cbor.DecMode = dec
+}
+
+// An UpdateReader says of each payload what ParseUpdateView says, whichever it was
+// shown before.
+func TestUpdateReader(t *testing.T) {
+	var payloads [][]byte
+	for _, v := range slices.Concat(accepted, full, refused) {
+		if v.typ == TypeUpdate {
+			payloads = append(payloads, unhex(t, v.octets))
+		}
+	}
+	long := corpusResult(t, 20).Records
+	for _, corr := range []Corr{"a", "b", "0123456789abcdef", "0123456789abcdeF", "\x41\x02\x81"} {
+		for _, u := range []Update{
+			{Added: long[:1]}, {Added: long[1:2]}, {Added: long}, {Withdrawn: []record.ID{"x"}}, {Withdrawn: []record.ID{"y"}},
+			{Added: long[:1], Withdrawn: []record.ID{"x"}},
+		} {
+			u.Corr = corr
+			b, err := AppendUpdate(nil, &u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			payloads = append(payloads, b, b[:len(b)-1])
+		}
+	}
+	payloads = append(payloads, nil, []byte{})
+	for _, a := range payloads {
+		for _, b := range payloads {
+			var r UpdateReader
+			for i, p := range [][]byte{a, b, b, a} {
+				sameUpdate(t, &r, bytes.Clone(p))
+				if t.Failed() {
+					t.Fatalf("payload %d of %x, %x", i, a, b)
+				}
+			}
+		}
+	}
+	var r UpdateReader
+	b, _ := AppendUpdate(nil, &Update{Corr: "0123456789abcdef", Added: long[:1]})
+	r.Parse(b, nil)
+	if n := testing.AllocsPerRun(100, func() { b[10]++; r.Parse(b, nil) }); n != 0 {
+		t.Errorf("%v allocations for one that is known", n)
+	}
+}
+
+func sameUpdate(t *testing.T, r *UpdateReader, b []byte) {
+	t.Helper()
+	want, wantErr := ParseUpdateView(bytes.Clone(b), nil)
+	got, err := r.Parse(b, nil)
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+		t.Errorf("%v, want %v", err, wantErr)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }

@@ -92,12 +92,20 @@ func AppendResultTail(b []byte, complete bool, cursor Cursor) []byte {
 // string that all of it shares, and a slice of records. The error is a
 // *PayloadError.
 func ParseResult(b []byte, o *Options) (Result, error) {
+	return ParseResultAhead(b, o, func(ResultView) {})
+}
+
+// ParseResultAhead is ParseResult that shows the payload as soon as it is found
+// to be right, before it is copied: so that the next page can be asked for, which
+// takes as long to come as the copy takes.
+func ParseResultAhead(b []byte, o *Options, ahead func(ResultView)) (Result, error) {
 	s := o.settings()
 	var marks record.Marks
 	v, i := scanResult(b, &s, &marks)
 	if err := s.verdict(b, TypeResult, i); err != nil {
 		return Result{}, err
 	}
+	ahead(v)
 	r := Result{Complete: v.Complete, HasCursor: v.HasCursor}
 	var tail string
 	r.Records, r.Skipped, tail = v.Records.Own(&marks, v.Corr, v.Cursor)

@@ -102,6 +102,42 @@ func ParseUpdateView(b []byte, o *Options) (UpdateView, error) {
 	return v, nil
 }
 
+// An UpdateReader parses DISCO_UPDATE payloads as ParseUpdateView does. A change
+// comes once for each subscription that it concerns, the same but for the corr:
+// those after the first are only compared with it, which takes a quarter of the time
+// (BenchmarkUpdateReader). The zero value is ready.
+type UpdateReader struct {
+	last     []byte // the payload that was parsed, if there is one, and it is not long
+	view     UpdateView
+	from, to int // where its corr is
+}
+
+// maxRemembered is how long a payload an UpdateReader keeps, in octets.
+const maxRemembered = 1 << 10
+
+// Parse parses b. The options are the same each time. The result is valid until the
+// next call, and as long as b is unchanged.
+func (r *UpdateReader) Parse(b []byte, o *Options) (UpdateView, error) {
+	if len(b) > 0 && len(b) == len(r.last) && string(b[:r.from]) == string(r.last[:r.from]) && string(b[r.to:]) == string(r.last[r.to:]) {
+		v := r.view
+		v.Corr = b[r.from:r.to]
+		return v, nil
+	}
+	if len(b) > maxRemembered {
+		return ParseUpdateView(b, o)
+	}
+	kept := append(r.last[:0], b...)
+	r.last = kept[:0]
+	v, err := ParseUpdateView(kept, o)
+	if err != nil {
+		return v, err
+	}
+	r.last, r.view = kept, v
+	_, _, r.to = scanEnvelope(kept, TypeUpdate)
+	r.from = r.to - len(v.Corr)
+	return v, nil
+}
+
 func scanUpdate(b []byte, s *settings, marks *record.Marks) (v UpdateView, i int) {
 	var n int
 	v.Corr, n, i = scanEnvelope(b, TypeUpdate)

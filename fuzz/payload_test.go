@@ -106,3 +106,28 @@ func FuzzUpdate(f *testing.F) { check(f, disco.TypeUpdate, disco.ParseUpdate, di
 func FuzzUnsubscribe(f *testing.F) {
 	check(f, disco.TypeUnsubscribe, disco.ParseUnsubscribe, disco.AppendUnsubscribe)
 }
+
+// FuzzUpdateReader: what a reader was shown before changes nothing.
+func FuzzUpdateReader(f *testing.F) {
+	set, err := testvectors.Load()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, p := range set.Payloads {
+		f.Add([]byte(p.Octets), []byte(p.Octets))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		var r disco.UpdateReader
+		for _, p := range [][]byte{a, b, b, a} {
+			want, wantErr := disco.ParseUpdateView(bytes.Clone(p), nil)
+			got, err := r.Parse(bytes.Clone(p), nil)
+			if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+				t.Fatalf("%v, want %v", err, wantErr)
+			}
+			if !bytes.Equal(got.Corr, want.Corr) || got.Added.Len() != want.Added.Len() || got.Added.NumSkipped() != want.Added.NumSkipped() ||
+				!bytes.Equal(got.Added.Octets(), want.Added.Octets()) || !bytes.Equal(got.Withdrawn.Octets(), want.Withdrawn.Octets()) {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+	})
+}

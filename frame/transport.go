@@ -31,7 +31,7 @@ type Info struct {
 
 // An Endpoint is what sits on a Transport: the user of one channel. The
 // association calls it; it never calls it twice at once for the same method,
-// but Receive and Append run on different goroutines.
+// but Receive and Append run at once.
 type Endpoint interface {
 	// Receive takes one frame. It runs on the association's only reading
 	// goroutine, so it must not wait for anything: not for user code, not for a
@@ -40,15 +40,17 @@ type Endpoint interface {
 	Receive(f Frame)
 
 	// Append appends the payload of the next frame to b and returns the
-	// extended slice with the frame's type. It runs on the association's only
-	// writing goroutine, whenever the link has room and after each Wake. When
-	// there is nothing to send it returns b as it was and ok = false, and is
-	// not called again before the next Wake. b's octets belong to the writer;
-	// what lies before len(b) must not be touched.
+	// extended slice with the frame's type. It is called whenever the link has
+	// room and after each Wake: on the association's writing goroutine, or, where
+	// that need not be woken for it, on the reading one after Receive has returned,
+	// so it must not wait for anything either. When there is nothing to send it
+	// returns b as it was and ok = false, and is not called again before the next
+	// Wake. b's octets belong to the association; what lies before len(b) must not
+	// be touched.
 	Append(b []byte) (out []byte, typ Type, ok bool)
 
 	// Written reports that every frame Append gave so far has been handed to
-	// the link below. It runs on the writing goroutine.
+	// the link below. It runs where Append does.
 	Written()
 
 	// Closed is called once, after the last Receive, Append and Written, with

@@ -17,6 +17,7 @@ import (
 // may be called from any goroutine at any time.
 type Association struct {
 	conn   net.Conn
+	direct *directConn // under conn; nil where there is none
 	cfg    *config
 	gen    *generation
 	hash   keys.Hash
@@ -33,6 +34,7 @@ type Association struct {
 	in  inbound  // the reading goroutine's
 	out outbound // the writing goroutine's
 
+	quiet      atomic.Bool   // the reader calls reply soon
 	wake       chan struct{} // one slot: the writer has something to look at
 	alert      atomic.Bool   // something of queue or state changed
 	readerDone chan struct{}
@@ -89,6 +91,7 @@ type Info struct {
 func newAssociation(h *handshake) *Association {
 	a := &Association{
 		conn:       h.conn,
+		direct:     directOf(h.conn),
 		cfg:        h.cfg,
 		gen:        h.gen,
 		hash:       h.secrets.Hash,

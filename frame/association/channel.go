@@ -59,7 +59,9 @@ func (c *channel) Start(e frame.Endpoint) error {
 // Wake implements frame.Transport.
 func (c *channel) Wake() {
 	c.armed.Store(true)
-	c.a.nudge()
+	if !c.a.quiet.Load() {
+		c.a.nudge()
+	}
 }
 
 // Abort implements frame.Transport. cause is what Wait returns; nil stands for
@@ -73,6 +75,15 @@ func (c *channel) Abort(code frame.ErrorCode, cause error) {
 
 // Close implements frame.Transport. See Association.Close.
 func (c *channel) Close() error { return c.a.Close() }
+
+// Flush is Wake that sends on the caller's goroutine what the endpoint has, as far
+// as that takes no waiting: a batch, if it is not long. It is not part of
+// frame.Transport: a caller asks for it by interface{ Flush() }. It may call Append
+// and Written, so no lock that they take may be held.
+func (c *channel) Flush() {
+	c.armed.Store(true)
+	c.a.reply()
+}
 
 // Late says that the user of the channel has waited in vain for something that
 // may be too long for what is left of the window we granted (C62). It is not part

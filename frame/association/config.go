@@ -107,8 +107,8 @@ type Config struct {
 	KeyLogWriter io.Writer
 
 	// Trace sees every frame that is sent, and every frame received that is
-	// authentic or belongs to the cleartext flights, in order. It is called on the
-	// reading and on the writing goroutine and must not block.
+	// authentic or belongs to the cleartext flights, in order. It is called where
+	// frames are read and where they are written, and must not block.
 	Trace func(TraceFrame)
 }
 
@@ -140,6 +140,7 @@ const (
 	keepAliveTimeout  = 10 * time.Second       // for an answer to a liveness PING
 	idleAfter         = time.Second            // of silence, before the reader gives large buffers back
 	batchLen          = 64 << 10               // octets written at once, about
+	directLen         = 16 << 10               // octets that reply writes at most
 	batchFrames       = 32                     // frames written at once
 	idleBuffer        = 4 << 10                // octets of the reader's buffer when idle, and of a new batch
 	maxPooled         = 1 << 20                // octets of a buffer kept for the next batch

@@ -28,7 +28,7 @@ func Dial(ctx context.Context, addr string, cfg *Config) (*Association, error) {
 		if err != nil {
 			return nil, err
 		}
-		return tls.Client(conn, c.TLS), nil
+		return tls.Client(Direct(conn), c.TLS), nil
 	})
 }
 

@@ -167,7 +167,7 @@ func (l *Listener) handshake(conn net.Conn) {
 			}
 			return choose(hello)
 		}
-		stream = tls.Server(conn, t)
+		stream = tls.Server(Direct(conn), t)
 	}
 	a, err := connect(ctx, stream, l.cfg, false)
 	if err != nil {

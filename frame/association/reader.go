@@ -21,10 +21,13 @@ type inbound struct {
 	handshake *keys.Key // under which the server may still refuse us; nil when it cannot
 	heard     bool      // an authentic frame has come
 	row       int       // frames since the last Read
+	last      int       // how many that were after the Read before
+	alive     bool      // pings has been told since the last Read
 	failed    int       // frames that failed authentication
 	closed    bool      // the peer sent CLOSE
 	hello     helloState
 
+	quiet   bool      // as Association.quiet
 	idleAt  time.Time // the read deadline that is set; zero for none
 	pongs   bucket    // PONGs that may be sent
 	changes bucket    // changes of keys that the peer may make
@@ -41,6 +44,8 @@ func (a *Association) read() {
 		}
 		a.receive(h, raw)
 	}
+	a.setQuiet(false)
+	a.nudge()
 	if a.lingers.Load() {
 		a.conn.SetReadDeadline(time.Time{}) // the writer bounds it
 		io.Copy(io.Discard, a.conn)
@@ -52,6 +57,10 @@ func (a *Association) read() {
 func (a *Association) next() (frame.Header, []byte, error) {
 	for {
 		if !a.in.frames.Ready() {
+			if a.in.quiet {
+				a.setQuiet(false)
+				a.reply()
+			}
 			if a.in.row > 0 {
 				// Whoever waits for what came may have the processor: no other may be
 				// idle, and as long as frames come this goroutine does not rest. A query
@@ -59,11 +68,12 @@ func (a *Association) next() (frame.Header, []byte, error) {
 				// 10,000 UPDATEs are told of in half the time.
 				runtime.Gosched()
 			}
-			a.in.row = 0
+			a.in.last, a.in.row, a.in.alive = a.in.row, 0, false
 			a.expectIdle()
 		}
 		a.in.row++
 		h, raw, err := a.in.frames.Next()
+		a.setQuiet(err == nil && a.in.row == 1 && a.in.last == 1 && a.direct != nil && !a.in.frames.Ready())
 		if err != nil && !a.in.idleAt.IsZero() && errors.Is(err, os.ErrDeadlineExceeded) {
 			a.in.frames.Shrink()
 			a.in.idleAt = time.Time{}
@@ -71,6 +81,17 @@ func (a *Association) next() (frame.Header, []byte, error) {
 			continue
 		}
 		return h, raw, err
+	}
+}
+
+// setQuiet says whether reply is called when the frame read last has been dealt
+// with, so that Wake need not wake the writing goroutine. That is where frames come
+// one at a time; where several come at once, so do the replies, and another
+// processor had better begin with them.
+func (a *Association) setQuiet(quiet bool) {
+	if quiet != a.in.quiet {
+		a.in.quiet = quiet
+		a.quiet.Store(quiet)
 	}
 }
 
@@ -155,7 +176,10 @@ func (a *Association) receive(h frame.Header, raw []byte) {
 			a.in.handshake = nil
 		}
 	}
-	a.pings.heard()
+	if !a.in.alive {
+		a.in.alive = true
+		a.pings.heard()
+	}
 	if a.cfg.Trace != nil {
 		a.cfg.Trace(TraceFrame{ID: a.info.ID, Header: h, Ratchet: a.generation.Load(), Epoch: c.in.epoch, Plaintext: plain})
 	}

@@ -7,13 +7,17 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/npamp/disco/frame"
 )
 
-// outbound is what the writing goroutine owns; before it runs, the handshake does.
+// outbound is what the writing goroutine owns while it holds mu, which it does but
+// when it rests: then the reading one may, see reply. Before they run, the
+// handshake does.
 type outbound struct {
+	mu      sync.Mutex
 	root    []byte  // of all our keys to seal with
 	gen     uint64  // its generation
 	buf     []byte  // the batch: sealed frames
@@ -25,10 +29,11 @@ type outbound struct {
 	held    []byte    // room for a header and the plaintext of a frame that waits for the peer's window
 	heldOn  *channel
 	heldTyp frame.Type
-	closed  bool // CLOSE is in the batch or was sent
-	done    bool // nothing more will be sent
-	frames  int  // in the batch
-	several bool // the last batch had more than one
+	closed  bool  // CLOSE is in the batch or was sent
+	done    bool  // nothing more will be sent
+	frames  int   // in the batch
+	several bool  // the last batch had more than one
+	failed  error // why a Write of reply failed
 }
 
 // An order is something for the writer to do, besides asking the endpoints.
@@ -84,7 +89,12 @@ const markerLen = 12
 // write is the writing goroutine. It ends the association.
 func (a *Association) write() {
 	w := &a.out
+	w.mu.Lock()
 	for {
+		if err := a.drain(); err != nil {
+			a.writeFailed(err)
+			break
+		}
 		a.fill()
 		if len(w.buf) > 0 {
 			if w.several {
@@ -106,6 +116,7 @@ func (a *Association) write() {
 		}
 		a.rest()
 	}
+	w.mu.Unlock()
 	if a.lingers.Load() {
 		if c, ok := a.conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 			timer := time.NewTimer(lingerTimeout)
@@ -149,13 +160,85 @@ func (a *Association) flush() error {
 		return err
 	}
 	w.empty()
+	a.written()
+	return nil
+}
+
+// written tells the endpoints whose frames have been written.
+func (a *Association) written() {
 	for _, c := range a.channels {
-		if c.wrote && c != w.heldOn { // else its last frame still waits for the peer's window
+		if c.wrote && c != a.out.heldOn { // else its last frame still waits for the peer's window
 			c.wrote = false
 			c.user().Written()
 		}
 	}
-	return nil
+}
+
+// reply does what the writing goroutine would be woken for, without waiting: it
+// writes a batch of the endpoints' frames, unless that is long. It runs on the
+// reading goroutine, and on those that call Flush. What it cannot do is left to the
+// writing goroutine.
+func (a *Association) reply() {
+	if a.armed() && (a.direct == nil || !a.tryReply()) {
+		a.nudge()
+	}
+}
+
+// tryReply reports whether nothing is left to do.
+func (a *Association) tryReply() bool {
+	w := &a.out
+	if !w.mu.TryLock() {
+		return false
+	}
+	defer w.mu.Unlock()
+	if a.alert.Load() || w.lent != nil || w.failed != nil || a.direct.kept.Load() > 0 {
+		return false
+	}
+	w.borrow(a.cfg.buffers)
+	w.now = time.Now()
+	for !w.full() && !w.done && a.state.Load() == stateOpen && a.pull() {
+	}
+	if len(w.buf) > directLen { // the peer's processor is to begin before all of it is written
+		return false
+	}
+	if len(w.buf) > 0 {
+		a.direct.trying.Store(true)
+		_, w.failed = a.conn.Write(w.buf)
+		a.direct.trying.Store(false)
+		w.empty()
+		if w.failed == nil && a.direct.kept.Load() == 0 {
+			a.written()
+		}
+	}
+	w.giveBack(a.cfg.buffers)
+	return w.failed == nil && a.direct.kept.Load() == 0 && !a.armed()
+}
+
+// armed reports whether an endpoint may have something to send.
+func (a *Association) armed() bool {
+	for _, c := range a.channels {
+		if c.armed.Load() && c.peerAdvertised {
+			return true
+		}
+	}
+	return false
+}
+
+// drain writes what reply could not, and returns why it failed.
+func (a *Association) drain() error {
+	switch w := &a.out; {
+	case w.failed != nil:
+		return w.failed
+	case a.direct == nil || a.direct.kept.Load() == 0:
+		return nil
+	}
+	a.guard.begin(a, time.Now())
+	err := a.direct.drain()
+	a.guard.end()
+	if err == nil {
+		a.written()
+	}
+	return err
 }
 
 // writeFailed ends the association for a failed write. Where the peer ended the
@@ -177,7 +260,9 @@ func (a *Association) writeFailed(err error) {
 // rest waits for something to do.
 func (a *Association) rest() {
 	a.out.giveBack(a.cfg.buffers)
+	a.out.mu.Unlock()
 	<-a.wake
+	a.out.mu.Lock()
 }
 
 // obey carries out the orders, and what the state of the association asks for.

@@ -9,6 +9,7 @@
 //
 //	hub := subscribe.NewHub(set)
 //	box := subscribe.NewOutbox(wake)
+//	box.SetFlush(flush) // optional
 //	s := hub.Subscribe(box, corr, filter, subscribe.Options{})
 //	for s := box.Next(); s != nil; s = box.Next() {
 //		payload, t, _ := s.AppendFrame(b[:0], page, cursor) // t is 0: nothing to send
@@ -35,9 +36,11 @@
 //
 // # Concurrency
 //
-// No goroutine is started here. All methods may be called concurrently, but for
-// Outbox.Next and Subscription.AppendFrame of one outbox, which belong to its
-// one writer. A publisher waits for no subscriber: it holds the hub's lock, and
+// A change that concerns 64 associations or more is sent by goroutines of the hub,
+// at most half as many as there are processors, which call the flush of each
+// outbox and end when all have been; otherwise none is started. All methods may be
+// called concurrently, but for Outbox.Next and Subscription.AppendFrame of one
+// outbox, of which one is called at a time. A publisher waits for no subscriber: it holds the hub's lock, and
 // an outbox's at a time, long enough to queue a pointer, and for a subscriber
 // that is more than MaxQueued changes behind to merge two of them. Nothing is
 // encoded under either but the change of one small record, under the outbox's, and

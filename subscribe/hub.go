@@ -19,6 +19,7 @@ type Hub struct {
 	matchers []record.Matcher // of subs, side by side: this is what a change runs over
 	subs     []*Subscription
 	woken    []*Outbox // by the change under way; of changed alone
+	relay    relay
 }
 
 // NewHub returns a hub for the source, which tells it of changes until Close.
@@ -128,9 +129,13 @@ func (h *Hub) changed(c *record.Change) {
 		c.Concerned(h.matchers, enqueue)
 	}
 	h.mu.Unlock()
-	for i, o := range h.woken {
-		o.wake()
-		h.woken[i] = nil
+	if len(h.woken) >= crowd {
+		h.relay.flush(h.woken)
+	} else {
+		for _, o := range h.woken {
+			o.wake()
+		}
 	}
+	clear(h.woken)
 	h.woken = h.woken[:0]
 }

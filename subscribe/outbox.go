@@ -10,7 +10,7 @@ import (
 // An Outbox is what one association has to send of its subscriptions, of
 // whichever hub: a line of those that have something, first come first served.
 type Outbox struct {
-	wake func()
+	wake, flush func()
 
 	mu     sync.Mutex
 	first  *Subscription // the line, by Subscription.next
@@ -28,7 +28,12 @@ type Outbox struct {
 // NewOutbox returns an empty outbox. wake is called when there is something new
 // to send, or to set a timer for (see Deadline), and the writer had taken all
 // before. It must not block, nor call the source, the hub or the outbox.
-func NewOutbox(wake func()) *Outbox { return &Outbox{wake: wake} }
+func NewOutbox(wake func()) *Outbox { return &Outbox{wake: wake, flush: wake} }
+
+// SetFlush sets what is called instead of wake where a change concerns the
+// subscriptions of many associations: it may take its time to send what there is,
+// but not wait for the peer. Call it before the first Subscribe.
+func (o *Outbox) SetFlush(flush func()) { o.flush = flush }
 
 // Next returns the subscription whose turn it is, or nil if none has anything to
 // send now. It is for AppendFrame, which moves it to the end of the line.

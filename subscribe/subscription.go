@@ -10,32 +10,34 @@ import (
 // A Subscription is one peer's subscription with us (§7.2): the snapshot that is
 // still to be sent, and the changes since.
 type Subscription struct {
-	hub         *Hub
-	box         *Outbox
-	corr        disco.Corr
-	matcher     record.Matcher
-	maxQueued   int
-	minInterval time.Duration
-
-	at int // in hub.subs; negative when cancelled; guarded by hub.mu
+	// What a change needs comes first: of thousands of subscriptions each is in no
+	// cache.
+	box     *Outbox
+	corr    disco.Corr
+	matcher record.Matcher
 
 	// Guarded by box.mu.
 	next           *Subscription // in line
-	later, earlier *Subscription // of all
 	inLine         bool
 	unacknowledged bool // the first RESULT has not been given
 	cancelled      bool
-	pages          *pages    // until the last was given
-	ahead          bool      // the peer may have more of it than was given
+	ahead          bool      // the peer may have more of pages than was given
 	queue          []*shared // that wait, oldest first
 	one            [1]*shared
-	net            map[record.ID]state // what waited longest, merged
-	netLen         int                 // octets that it is charged
-	hides          int                 // how often something waiting had to be hidden
-	due            time.Time           // of the next UPDATE, with MinInterval
 	held           int                 // octets, see Outbox.charge
+	pages          *pages              // until the last was given
+	net            map[record.ID]state // what waited longest, merged
+	rest           *work               // of a change that took more than one UPDATE; the writer's
 
-	rest *work // of a change that took more than one UPDATE; the writer's
+	minInterval    time.Duration // not guarded
+	maxQueued      int           // not guarded
+	due            time.Time     // of the next UPDATE, with minInterval
+	netLen         int           // octets that net is charged
+	hides          int           // how often something waiting had to be hidden
+	later, earlier *Subscription // of all
+
+	hub *Hub
+	at  int // in hub.subs; negative when cancelled; guarded by hub.mu
 }
 
 // subscriptionLen is about what one costs with its place in the hub, in octets.

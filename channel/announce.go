@@ -157,7 +157,7 @@ func (p *Peer) announced(a disco.Announce) {
 	if p.cfg.OnAnnounce == nil {
 		return
 	}
-	n := listMemory(a.Records, a.Skipped)
+	n := pageMemory(a.Records, a.Skipped)
 	if p.told.waiting.len() >= p.lim.MaxQueuedEvents || p.crowded(n) {
 		p.stats.UntoldAnnouncements++
 		return
@@ -179,7 +179,7 @@ type announcements struct {
 
 func (t *announcements) call() (more bool) {
 	if a, ok := t.waiting.pop(); ok {
-		t.p.held -= listMemory(a.Records, a.Skipped)
+		t.p.held -= pageMemory(a.Records, a.Skipped)
 		t.p.outside(func() { t.p.cfg.OnAnnounce(a) })
 	}
 	t.queued = t.waiting.len() > 0

@@ -28,8 +28,8 @@ type Config struct {
 	Hub *subscribe.Hub
 
 	// Visible says what of the hub's records this peer may see; nil shows all.
-	// It must be pure and quick, for it is called on the goroutine that writes;
-	// where it panics the record is hidden. After the policy behind it changed,
+	// It must be pure and quick, for it is called under the set's lock; where it
+	// panics the record is hidden. After the policy behind it changed,
 	// call Peer.Refresh. An agent is hidden unless all its tools are visible
 	// [C38]. Listing is no authorisation (§10): the invocation decides.
 	Visible func(record.Record) bool

@@ -29,7 +29,9 @@ func TestRandomness(t *testing.T) {
 			p, _ := scripted(t, Config{})
 			p.mu.Lock()
 			for range 3 {
-				c := p.corrs.corr(p.corrs.next())
+				k := p.own.begin(new(listing))
+				c := p.own.corr(k)
+				p.own.end(k)
 				if corrs[c] || len(c) != 16 {
 					t.Errorf("corr %v again", c)
 				}

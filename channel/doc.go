@@ -23,11 +23,13 @@
 //   - The reader takes each frame to where it belongs and waits for nothing: not
 //     for user code, not for a full queue, not for the writer.
 //   - The writer makes each frame when the link has room for it: replies and
-//     requests in order, then pages and UPDATEs of subscriptions in turn.
-//     Config.Visible runs here and under the set's lock.
+//     requests in order, then pages and UPDATEs of subscriptions in turn. What
+//     waits for no one the transport may have made elsewhere, the answer to a lone
+//     frame by the reader.
 //   - Callbacks run on at most Limits.MaxCallbacks goroutines, which the reader
-//     starts when there is something to tell and which end when there is not;
-//     one subscription's callbacks never run at once, nor out of order.
+//     starts when there is something to tell and which end when there is not. The
+//     second is started when 16 subscriptions wait or one has waited for 1 ms. One
+//     subscription's callbacks never run at once, nor out of order.
 //
 // Close waits for all of them but those inside a callback, so that a callback
 // may call it. Timers run no code of the caller's.

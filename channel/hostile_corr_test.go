@@ -90,7 +90,7 @@ func TestF52SameCorrInBothDirections(t *testing.T) {
 		sa, sb := newSet(t, tool("ta", "a")), newSet(t, tool("tb", "b"))
 		a, b := pair(t, Config{Hub: hub(t, sa)}, Config{Hub: hub(t, sb)})
 		a.mu.Lock()
-		b.corrs = a.corrs // from here on both count alike
+		b.own = a.own // from here on both count alike
 		a.mu.Unlock()
 		ca, cb := start(a, Query{}), start(b, Query{})
 		subA, _ := a.Subscribe(record.Filter{}, nil)
@@ -137,7 +137,7 @@ func TestF53SilentPeer(t *testing.T) {
 		}
 		synctest.Wait()
 		p.mu.Lock()
-		own, retired := len(p.own), len(p.retired.ring)
+		own, retired := p.own.n, len(p.retired.ring)
 		p.mu.Unlock()
 		if st := p.Stats(); own != 0 || retired != 1024 || st.Memory != 0 || st.Unsent != 0 || st.Bogus != uint64(n) {
 			t.Errorf("%d in flight, %d retired, %+v", own, retired, st)

@@ -238,9 +238,9 @@ func TestHostilePages(t *testing.T) {
 func (p *Peer) anyListing() disco.Corr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for number, x := range p.own {
+	for number, x := range p.own.all() {
 		if _, ok := x.(*listing); ok {
-			return p.corrs.corr(number)
+			return p.own.corr(number)
 		}
 	}
 	return ""

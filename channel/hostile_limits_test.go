@@ -447,7 +447,7 @@ var limitCases = map[string]func(t *testing.T){
 	},
 	"MaxListLen": func(t *testing.T) {
 		one := []record.Record{big("t0", 900)}
-		testEnumeration(t, Limits{MaxListLen: 3 * listMemory(one, nil)}, "MaxListLen", 4, func(i int) []record.Record { return []record.Record{big(fmt.Sprint("t", i), 900)} })
+		testEnumeration(t, Limits{MaxListLen: 3 * pageMemory(one, nil)}, "MaxListLen", 4, func(i int) []record.Record { return []record.Record{big(fmt.Sprint("t", i), 900)} })
 	},
 	"MaxBarren": func(t *testing.T) {
 		testEnumeration(t, Limits{MaxBarren: 3}, "MaxBarren", 4, func(i int) []record.Record { return []record.Record{tool("t0", "x")} })
@@ -536,6 +536,8 @@ var limitCases = map[string]func(t *testing.T){
 			l.putHex(result, page(corrOf(t, f), ""))
 			synctest.Wait()
 		}
+		time.Sleep(10 * callPatience)
+		synctest.Wait()
 		if running != 2 {
 			t.Errorf("%d run at once", running)
 		}

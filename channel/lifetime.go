@@ -52,8 +52,8 @@ func (p *Peer) closed(cause error) {
 	p.mu.Lock()
 	p.life.closing = true
 	p.life.cause = cause
-	for corr, x := range p.own {
-		delete(p.own, corr)
+	for number, x := range p.own.all() {
+		p.own.end(number)
 		x.ended(cause)
 	}
 	for s := range p.stale {

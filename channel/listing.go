@@ -172,7 +172,7 @@ func (p *Peer) mayAsk() error {
 		return p.closedCause()
 	case !p.info.Advertised || !p.info.PeerAdvertised || p.cfg.Disabled&FeatureDiscovery != 0:
 		return ErrNotAdvertised
-	case len(p.own)-p.numOwn >= p.lim.MaxOutstanding:
+	case p.own.n-p.numOwn >= p.lim.MaxOutstanding:
 		return fmt.Errorf("%w: MaxOutstanding", ErrLimit)
 	}
 	return nil
@@ -188,9 +188,8 @@ func (l *listing) begin() {
 }
 
 func (l *listing) register() {
-	l.number = l.p.corrs.next()
+	l.number = l.p.own.begin(l)
 	l.asked, l.got, l.over = 0, 0, false
-	l.p.own[l.number] = l
 }
 
 // ask sends a QUERY, with the cursor unless it is the first of the chain.
@@ -198,7 +197,7 @@ func (l *listing) ask(further bool) {
 	l.asked++
 	l.waits, l.late = false, false
 	l.since = time.Now()
-	q := disco.Query{Corr: l.p.corrs.corr(l.number), Filter: l.q.Filter, Tolerant: l.q.Tolerant, HasTolerant: l.q.Tolerant}
+	q := disco.Query{Corr: l.p.own.corr(l.number), Filter: l.q.Filter, Tolerant: l.q.Tolerant, HasTolerant: l.q.Tolerant}
 	if further {
 		q.Cursor, q.HasCursor = l.cursor, true
 	}
@@ -247,7 +246,7 @@ func (p *Peer) look() {
 	defer p.mu.Unlock()
 	p.lookAt = time.Time{}
 	now := time.Now()
-	for _, x := range p.own {
+	for _, x := range p.own.all() {
 		l, ok := x.(*listing)
 		if !ok {
 			continue
@@ -260,10 +259,26 @@ func (p *Peer) look() {
 	}
 }
 
+// ahead asks for the page after that of v, which is about to be copied, if what it
+// says will be taken. Then the responder makes the one while the other is copied and
+// merged.
+func (l *listing) ahead(v *disco.ResultView) bool {
+	p := l.p
+	n := listMemory(v.Records.Len(), len(v.Records.Octets()))
+	if l.over || l.single || p.pusher || l.asked != l.got+1 || len(l.queue)+1 >= maxQueuedPages ||
+		v.Records.NumSkipped() > 0 || l.octets+n > p.lim.MaxListLen || p.crowded(n) {
+		return false
+	}
+	l.cursor = disco.Cursor(v.Cursor)
+	l.ask(true)
+	return true
+}
+
 func (l *listing) result(r disco.Result) {
 	l.got++
 	l.since, l.late = time.Now(), false
 	l.p.lookAfter(l)
+	asked := l.got < l.asked // ahead did
 	if l.got > l.asked {
 		l.p.pusher = true // C1
 	}
@@ -272,7 +287,7 @@ func (l *listing) result(r disco.Result) {
 		return
 	}
 	page := &Page{Records: r.Records, Skipped: r.Skipped, Complete: r.Complete}
-	n := listMemory(page.Records, page.Skipped)
+	n := pageMemory(page.Records, page.Skipped)
 	switch {
 	case l.octets+n > l.p.lim.MaxListLen:
 		l.end(fmt.Errorf("%w: MaxListLen", ErrLimit))
@@ -286,7 +301,7 @@ func (l *listing) result(r disco.Result) {
 	switch {
 	case r.Complete || l.single:
 		l.retire()
-	default:
+	case !asked:
 		l.cursor = r.Cursor
 		l.waits = true
 		l.follow()
@@ -526,7 +541,7 @@ func (l *listing) merge(page *Page) error {
 		p.stats.Overbroad += overbroad
 		p.stats.DuplicateRecord += doubles
 		if !used {
-			l.hold(-listMemory(rest, page.Skipped))
+			l.hold(-pageMemory(rest, page.Skipped))
 		}
 		p.mu.Unlock()
 	}
@@ -562,16 +577,18 @@ func (l *listing) matchesAll(recs []record.Record) bool {
 // the page, in the listing, and in the index of one that is out of order.
 const recordOverhead = 64
 
-// listMemory is what a page or an announcement holds, in octets.
-func listMemory(recs []record.Record, skipped []record.Skipped) int {
-	n := 128
+// listMemory is what a page or an announcement of n records holds, in octets.
+func listMemory(n, octets int) int { return 128 + octets + n*recordOverhead }
+
+func pageMemory(recs []record.Record, skipped []record.Skipped) int {
+	octets := 0
 	for _, r := range recs {
-		n += r.Len() + recordOverhead
+		octets += r.Len()
 	}
 	for _, r := range skipped {
-		n += len(r.ID) + 24
+		octets += len(r.ID) + 24
 	}
-	return n
+	return listMemory(len(recs), octets)
 }
 
 // merge collects records by record_id. As long as they come in ascending order,

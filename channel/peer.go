@@ -33,6 +33,7 @@ type Peer struct {
 	stats Stats // but for FramesIn and FramesOut:
 
 	framesIn, framesOut [7]atomic.Uint64
+	updates             disco.UpdateReader // the reading goroutine's
 
 	// Outgoing, see writer.go.
 	out          fifo[item]
@@ -58,11 +59,10 @@ type Peer struct {
 	untold int
 
 	// As requester, see listing.go and subscription.go.
-	own     map[uint64]exchange        // by number, see corrs
+	own     exchanges
 	numOwn  int                        // subscriptions in own
 	stale   map[*Subscription]struct{} // that wait to be asked for afresh, and have no corr
 	retired retiredCorrs
-	corrs   corrs
 	cache   *record.Cache
 	held    int // octets of listings and queues in progress
 	pusher  bool
@@ -72,17 +72,6 @@ type Peer struct {
 
 	calls calls         // callbacks, see calls.go
 	told  announcements // for Config.OnAnnounce
-}
-
-// An exchange is an own request under way. Its methods run on the reading
-// goroutine with the peer's mutex held.
-type exchange interface {
-	// result takes a RESULT under the exchange's corr.
-	result(r disco.Result)
-	// refused takes a DISCO_ERROR, or the fault of a reply that cannot be read.
-	refused(err error)
-	// ended takes the end of the association.
-	ended(cause error)
 }
 
 // New starts a peer on a transport, which it owns from then on. The error is
@@ -97,7 +86,6 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 		hub:       cfg.Hub,
 		answering: make(map[disco.Corr]*answer),
 		subs:      make(map[disco.Corr]*subscription),
-		own:       make(map[uint64]exchange),
 		stale:     make(map[*Subscription]struct{}),
 	}
 	if err := p.lim.check(); err != nil {
@@ -125,7 +113,7 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 		MaxLen:        p.lim.MaxCacheLen,
 		MaxTombstones: p.lim.MaxTombstones,
 	})
-	rand.Read(p.corrs.prefix[:]) // never fails
+	rand.Read(p.own.prefix[:]) // never fails
 	switch {
 	case p.hub == nil:
 		p.hub, p.ownHub = subscribe.NewHub(record.NewSet(record.SetConfig{})), true
@@ -135,6 +123,9 @@ func New(tr frame.Transport, cfg Config) (*Peer, error) {
 	}
 	p.cursor = p.snapshotCursor
 	p.outbox = subscribe.NewOutbox(tr.Wake)
+	if t, ok := tr.(flusher); ok {
+		p.outbox.SetFlush(t.Flush)
+	}
 	if err := tr.Start((*endpoint)(p)); err != nil {
 		p.closeViews()
 		return nil, err
@@ -163,9 +154,13 @@ func (p *Peer) Refresh() {
 
 // retire ends the use of an own corr, once. p.mu is held.
 func (p *Peer) retire(number uint64, asked, got int) {
-	delete(p.own, number)
+	p.own.end(number)
 	p.retired.add(number, asked, got)
 }
+
+// A flusher is a frame.Transport that sends on the caller's goroutine what Append
+// has, as far as that takes no waiting, and wakes its writer for the rest.
+type flusher interface{ Flush() }
 
 // late tells the transport that something we asked for has not come: the peer
 // may be waiting for room in the window that the association grants it [C62].
@@ -183,7 +178,7 @@ func (p *Peer) Stats() Stats {
 	for i := range s.FramesIn {
 		s.FramesIn[i], s.FramesOut[i] = p.framesIn[i].Load(), p.framesOut[i].Load()
 	}
-	s.Outstanding = len(p.own) - p.numOwn
+	s.Outstanding = p.own.n - p.numOwn
 	s.Unanswered = p.unanswered()
 	s.Subscriptions = len(p.subs)
 	s.Own = p.numOwn + len(p.stale)

@@ -123,7 +123,7 @@ func (p *Peer) malformed(t disco.Type, err error) {
 	case disco.TypeResult, disco.TypeError, disco.TypeUpdate:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		x := p.own[number(&p.corrs, pe.Corr)]
+		x := p.own.find(number(&p.own, pe.Corr))
 		switch s, ok := x.(*Subscription); {
 		case !pe.HasCorr || x == nil:
 		case t == disco.TypeUpdate && ok:
@@ -161,21 +161,35 @@ type refusal struct {
 
 // result takes a RESULT to the exchange that its corr names (§4.2).
 func (p *Peer) result(payload []byte) {
-	r, err := disco.ParseResult(payload, &p.opts)
+	r, err := disco.ParseResultAhead(payload, &p.opts, p.ahead)
 	if err != nil {
 		p.malformed(disco.TypeResult, err)
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := number(&p.corrs, r.Corr)
-	x := p.own[n]
+	n := number(&p.own, r.Corr)
+	x := p.own.find(n)
 	if x == nil {
 		p.unasked(n, true)
 		return
 	}
 	p.stats.Skipped += uint64(len(r.Skipped))
 	x.result(r)
+}
+
+// ahead looks at a RESULT that is about to be copied.
+func (p *Peer) ahead(v disco.ResultView) {
+	if v.Complete {
+		return
+	}
+	p.mu.Lock()
+	l, ok := p.own.find(number(&p.own, v.Corr)).(*listing)
+	ok = ok && l.ahead(&v)
+	p.mu.Unlock()
+	if t, can := p.tr.(flusher); ok && can {
+		t.Flush()
+	}
 }
 
 // errorMsg takes a DISCO_ERROR to the exchange that its corr names. One without
@@ -192,8 +206,8 @@ func (p *Peer) errorMsg(e disco.ErrorMsg) {
 		p.stats.UncorrelatedError++
 		return
 	}
-	n := number(&p.corrs, e.Corr)
-	x := p.own[n]
+	n := number(&p.own, e.Corr)
+	x := p.own.find(n)
 	if x == nil {
 		p.unasked(n, false)
 		return
@@ -203,7 +217,7 @@ func (p *Peer) errorMsg(e disco.ErrorMsg) {
 
 // update takes an UPDATE to the subscription that its corr names (§7.2).
 func (p *Peer) update(payload []byte) {
-	u, err := disco.ParseUpdateView(payload, &p.opts)
+	u, err := p.updates.Parse(payload, &p.opts)
 	switch {
 	case errors.Is(err, disco.ErrEmptyUpdate): // N19: nothing is lost [C36]
 		p.count(&p.stats.EmptyUpdate)
@@ -213,13 +227,13 @@ func (p *Peer) update(payload []byte) {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := number(&p.corrs, u.Corr)
-	if s, ok := p.own[n].(*Subscription); ok {
+	n := number(&p.own, u.Corr)
+	if s, ok := p.own.find(n).(*Subscription); ok {
 		s.update(&u, len(payload))
-		return
+	} else {
+		p.unasked(n, false)
 	}
-	p.unasked(n, false)
+	p.mu.Unlock()
 }
 
 // unasked counts a reply that nobody waits for [C23]. A RESULT more than there

@@ -398,7 +398,9 @@ func TestCorrsAreNeverRepeated(t *testing.T) {
 		seen := make(map[disco.Corr]bool)
 		for range 1_000_000 {
 			p.mu.Lock()
-			c := p.corrs.corr(p.corrs.next())
+			k := p.own.begin(new(listing))
+			c := p.own.corr(k)
+			p.own.end(k)
 			p.mu.Unlock()
 			if seen[c] {
 				t.Fatalf("%s twice", c)

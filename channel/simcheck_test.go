@@ -626,7 +626,7 @@ func (e *simEnd) held() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
-	for _, x := range p.own {
+	for _, x := range p.own.all() {
 		if s, ok := x.(*Subscription); ok {
 			n += s.view.Memory()
 			if s.next != nil {

@@ -399,7 +399,7 @@ func (e *simEnd) gone() error {
 			return errors.New("a timer runs")
 		}
 	}
-	if len(p.own)+len(p.stale)+len(p.answering)+len(p.subs)+len(p.writes)+len(p.cursors.marks) > 0 {
+	if p.own.n+len(p.stale)+len(p.answering)+len(p.subs)+len(p.writes)+len(p.cursors.marks) > 0 {
 		return errors.New("state is left")
 	}
 	if p.calls.running != p.calls.inside {

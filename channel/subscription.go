@@ -20,36 +20,40 @@ var ErrUnsubscribed = errors.New("channel: unsubscribed")
 // snapshot, then every change. Its view is what the peer advertises as far as
 // we were told.
 type Subscription struct {
+	// What an UPDATE needs comes first: of thousands of subscriptions each is in no
+	// cache.
 	p       *Peer
-	filter  record.Filter // normalised
 	matcher record.Matcher
 	handler func(Event)
 
 	// Guarded by p.mu.
-	number    uint64   // of the corr
-	asked     *request // SUBSCRIBE under it
-	phase     phase
 	view      *record.View // what the methods show
 	next      *record.View // the snapshot under way, when it is not the first
-	cursor    disco.Cursor // of the last page, while more are to come
-	pull      uint64       // number of the QUERY that asks for a page that was not pushed
-	since     time.Time    // when the last page came, or SUBSCRIBE was sent
-	pages     int
-	pulledAt  int         // pages when pull was sent
-	delays    int         // refusals of pulls in a row
-	barren    int         // pages in a row that added nothing
-	octets    int         // of the snapshot's records
-	held      int         // octets that the views hold, as Peer.held has them
-	timer     *time.Timer // for the acknowledgement, the next page, the next try
-	events    fifo[Event]
-	waiting   int           // octets that the events hold, as Peer.held has them
-	mergedTo  int           // events left by the last merge
-	lastSync  time.Time     // when it last had to begin anew
-	synced    chan struct{} // closed at the first Synced, or the end; made when somebody waits
+	phase     phase
+	queued    bool // with the callers, or running
+	partial   bool // a record of unknown kind was skipped [C9]
 	wasSynced bool
-	partial   bool  // a record of unknown kind was skipped [C9]
-	queued    bool  // with the callers, or running
-	err       error // why it ended
+	held      int // octets that the views hold, as Peer.held has them
+	waiting   int // octets that the events hold, as Peer.held has them
+	mergedTo  int // events left by the last merge
+	events    fifo[Event]
+	event     [1]Event // room for one of them
+
+	filter   record.Filter // normalised; not guarded
+	number   uint64        // of the corr
+	asked    *request      // SUBSCRIBE under it
+	cursor   disco.Cursor  // of the last page, while more are to come
+	pull     uint64        // number of the QUERY that asks for a page that was not pushed
+	since    time.Time     // when the last page came, or SUBSCRIBE was sent
+	pages    int
+	pulledAt int           // pages when pull was sent
+	delays   int           // refusals of pulls in a row
+	barren   int           // pages in a row that added nothing
+	octets   int           // of the snapshot's records
+	timer    *time.Timer   // for the acknowledgement, the next page, the next try
+	lastSync time.Time     // when it last had to begin anew
+	synced   chan struct{} // closed at the first Synced, or the end; made when somebody waits
+	err      error         // why it ended
 }
 
 // phase is where a subscription stands on the wire.
@@ -72,6 +76,7 @@ const (
 func (p *Peer) Subscribe(f record.Filter, handler func(Event)) (*Subscription, error) {
 	f = f.Normalize()
 	s := &Subscription{p: p, filter: f, matcher: f.Matcher(), handler: handler}
+	s.events.items = s.event[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.numOwn+len(p.stale) >= p.lim.MaxOwnSubscriptions {
@@ -92,15 +97,15 @@ func (p *Peer) Subscribe(f record.Filter, handler func(Event)) (*Subscription, e
 // subscription's methods but the exported ones.
 func (s *Subscription) begin() error {
 	p := s.p
-	number := p.corrs.next()
-	b, err := disco.AppendSubscribe(nil, &disco.Subscribe{Corr: p.corrs.corr(number), Filter: s.filter})
+	number := p.own.begin(s)
+	b, err := disco.AppendSubscribe(nil, &disco.Subscribe{Corr: p.own.corr(number), Filter: s.filter})
 	if err != nil {
+		p.own.end(number)
 		return err
 	}
 	delete(p.stale, s)
 	s.number, s.phase, s.since = number, phaseAsked, time.Now()
 	s.pages, s.barren, s.octets, s.delays = 0, 0, 0, 0
-	p.own[number] = s
 	p.numOwn++
 	s.asked = &request{t: disco.TypeSubscribe, number: number, payload: b}
 	p.ask(s.asked)
@@ -169,17 +174,17 @@ func (s *Subscription) tick() {
 // own [C15].
 func (s *Subscription) pullPage() {
 	p := s.p
-	number := p.corrs.next()
+	number := p.own.begin((*pulled)(s))
 	b, err := disco.AppendQuery(nil, &disco.Query{
-		Corr: p.corrs.corr(number), Filter: s.filter, Cursor: s.cursor, HasCursor: true,
+		Corr: p.own.corr(number), Filter: s.filter, Cursor: s.cursor, HasCursor: true,
 	})
 	if err != nil {
+		p.own.end(number)
 		s.giveUp(err)
 		return
 	}
 	p.stats.Pulls++
 	s.pull, s.pulledAt, s.since = number, s.pages, time.Now()
-	p.own[number] = (*pulled)(s)
 	p.ask(&request{t: disco.TypeQuery, number: number, payload: b})
 	s.await()
 }
@@ -410,7 +415,7 @@ func (s *Subscription) account() {
 // unsubscribe sends UNSUBSCRIBE, if SUBSCRIBE was sent, and gives up the corr.
 func (s *Subscription) unsubscribe() {
 	if s.asked.sent {
-		if b, err := disco.AppendUnsubscribe(nil, &disco.Unsubscribe{Corr: s.p.corrs.corr(s.number)}); err == nil {
+		if b, err := disco.AppendUnsubscribe(nil, &disco.Unsubscribe{Corr: s.p.own.corr(s.number)}); err == nil {
 			s.p.ask(&request{t: disco.TypeUnsubscribe, number: s.number, payload: b})
 		}
 	}
@@ -524,7 +529,7 @@ func (s *Subscription) call() (more bool) {
 		return true
 	}
 	if cap(s.events.items) > 4 {
-		s.events = fifo[Event]{}
+		s.events = fifo[Event]{items: s.event[:0]}
 	}
 	s.queued, s.mergedTo = false, 0
 	return false

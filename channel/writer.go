@@ -55,7 +55,7 @@ func (r *request) frame(p *Peer, b []byte) ([]byte, disco.Type, bool) {
 
 // live reports whether the request is still to be sent. p.mu is held.
 func (r *request) live(p *Peer) bool {
-	return r.t == disco.TypeUnsubscribe || p.own[r.number] != nil
+	return r.t == disco.TypeUnsubscribe || p.own.find(r.number) != nil
 }
 
 // writeWait is somebody who waits until n frames are written.

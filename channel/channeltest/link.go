@@ -83,6 +83,7 @@ type linkEnd struct {
 	out, in *Way
 	user    frame.Endpoint
 	woke    bool
+	taking  bool // the endpoint is asked for frames just now
 	seq     uint64
 	buf     []byte
 	inside  int // goroutines that may be inside the endpoint
@@ -108,7 +109,7 @@ func (e *linkEnd) Start(u frame.Endpoint) error {
 	if !e.link.byHand {
 		e.inside += 2
 		go e.run(func() time.Time {
-			if !e.woke || e.take(maxTake) == 0 && !e.woke || !e.out.roomy() {
+			if e.taking || !e.woke || e.take(maxTake) == 0 && !e.woke || !e.out.roomy() {
 				return never
 			}
 			return time.Time{}
@@ -178,6 +179,14 @@ func (e *linkEnd) outside(f func()) {
 
 // take sends up to n frames. b.mu is held.
 func (e *linkEnd) take(n int) (took int) {
+	if e.taking {
+		return 0
+	}
+	e.taking = true
+	defer func() {
+		e.taking = false
+		e.link.b.cond.Broadcast()
+	}()
 	for took < n && e.woke && e.cause == nil && e.out.roomy() {
 		var f Frame
 		var ok bool
@@ -247,6 +256,21 @@ func (e *linkEnd) finish() {
 
 func (e *linkEnd) Wake() {
 	e.link.b.with(func() { e.woke = true })
+}
+
+// Flush is Wake that takes the next frame at once, if there is room for it and
+// nobody else does, as an association's does.
+func (e *linkEnd) Flush() {
+	b := &e.link.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e.woke = true
+	b.cond.Broadcast()
+	if e.user != nil && e.cause == nil {
+		e.inside++
+		defer e.leave()
+		e.take(1)
+	}
 }
 
 func (e *linkEnd) Abort(_ frame.ErrorCode, cause error) {

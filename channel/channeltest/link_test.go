@@ -360,3 +360,48 @@ func TestReply(t *testing.T) {
 		b.WantFrame(t, "and kept", Hex(0x0100, "aa"))
 	})
 }
+
+// Flush takes a frame at once, but not while the endpoint is asked for one: then
+// the link's own goroutine does later.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, byHand := range []bool{true, false} {
+			l := NewLink(Info(), Info())
+			if byHand {
+				l.ByHand()
+			}
+			ta, _ := l.Ends()
+			tapped := Tap(ta, func(bool, frame.Frame) {})
+			if _, late := tapped.(later); late {
+				t.Error("Late where there is none")
+			}
+			f := tapped.(flusher)
+			f.Flush() // before Start
+			e := &slowEnd{}
+			if err := tapped.Start(e); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			asked := e.asked
+			f.Flush()
+			if e.asked != asked+1 {
+				t.Errorf("asked %d times, %d before", e.asked, asked)
+			}
+			synctest.Wait()
+			e.gate = make(chan bool)
+			go f.Flush()
+			synctest.Wait()
+			f.Flush() // returns
+			asked = e.asked
+			close(e.gate)
+			synctest.Wait()
+			if byHand {
+				l.Take(A, 1)
+			}
+			if e.asked != asked+1 {
+				t.Errorf("asked %d times, %d before", e.asked, asked)
+			}
+			ta.Close()
+		}
+	})
+}

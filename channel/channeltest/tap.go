@@ -7,23 +7,38 @@ import "github.com/npamp/disco/frame"
 // one that it is about to be handed. f.Payload is valid during the call.
 func Tap(tr frame.Transport, see func(sent bool, f frame.Frame)) frame.Transport {
 	t := &tap{Transport: tr, see: see}
-	if l, ok := tr.(later); ok {
-		return &lateTap{tap: t, later: l}
+	l, late := tr.(later)
+	f, flushes := tr.(flusher)
+	switch {
+	case late && flushes:
+		return &struct {
+			*tap
+			later
+			flusher
+		}{t, l, f}
+	case late:
+		return &struct {
+			*tap
+			later
+		}{t, l}
+	case flushes:
+		return &struct {
+			*tap
+			flusher
+		}{t, f}
 	}
 	return t
 }
 
-// later is what an association's transport has besides.
-type later interface{ Late() }
+// later and flusher are what an association's transport has besides.
+type (
+	later   interface{ Late() }
+	flusher interface{ Flush() }
+)
 
 type tap struct {
 	frame.Transport
 	see func(bool, frame.Frame)
-}
-
-type lateTap struct {
-	*tap
-	later
 }
 
 func (t *tap) Start(e frame.Endpoint) error { return t.Transport.Start(&tapped{e, t.see}) }

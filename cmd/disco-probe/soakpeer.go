@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/npamp/disco/channel"
@@ -52,6 +53,15 @@ func (g *gate) Read(b []byte) (int, error) {
 		}
 	}
 	return g.Conn.Read(b)
+}
+
+// SyscallConn is what association.Direct writes by.
+func (g *gate) SyscallConn() (syscall.RawConn, error) {
+	c, ok := g.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return c.SyscallConn()
 }
 
 func (g *gate) Close() error {
@@ -251,7 +261,7 @@ func (p *soakPeer) dial(ctx context.Context) (*soakLink, error) {
 			return nil, err
 		}
 		l.gate = newGate(conn)
-		return tls.Client(l.gate, cfg.TLS), nil
+		return tls.Client(association.Direct(l.gate), cfg.TLS), nil
 	})
 	return l, err
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -114,6 +115,9 @@ type metered struct {
 	net.Conn
 	meter *Meter
 }
+
+// SyscallConn is for what is not to be read.
+func (c *metered) SyscallConn() (syscall.RawConn, error) { return c.Conn.(syscall.Conn).SyscallConn() }
 
 func (c *metered) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)

@@ -136,7 +136,7 @@ func (n *node) associate(ctx context.Context, meter *bench.Meter) (client, serve
 		a, err := n.listener.Accept(ctx)
 		got <- accepted{a, err}
 	}()
-	ca, err := association.Client(ctx, tls.Client(conn, clientTLS(n.identity)), &association.Config{Identity: newKey()})
+	ca, err := association.Client(ctx, tls.Client(association.Direct(conn), clientTLS(n.identity)), &association.Config{Identity: newKey()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -60,7 +60,7 @@ func gatedPair(t *testing.T) (c, s *Association, g *gated) {
 // A peer that goes on sending and reads nothing is read all the same, and gets
 // everything in order when it reads again.
 //
-// Covers: C42
+// Covers: F58
 func TestReplyDoesNotWait(t *testing.T) {
 	c, s, g := gatedPair(t)
 	cu, su := start(t, c), start(t, s)

@@ -48,13 +48,14 @@
 //
 // # Speed
 //
-// A listing takes 250 ns a record at both ends together, of which more than half
-// is ciphers and system calls, and three to seven times that when it is the first
+// On two processors of a machine that is slow at system calls (see RESULTS.md of
+// cmd/disco-versus) a listing takes 400 ns a record at both ends together, of which
+// half is ciphers and system calls, and four to ten times that when it is the first
 // on its association: everything in it is new to the cache. A query for one record
-// takes 20 µs, nearly all of it wake-ups and system calls, so that 80 records of a
-// listing cost as much as one query; with many queries in flight each takes 3 µs.
-// An UPDATE takes 1.1 µs of processor time at both ends where one association has
-// 10,000 subscriptions, and some 25 µs where each has an association of its own.
+// takes 31 µs, nearly all of it system calls and wake-ups, so that 80 records of a
+// listing cost as much as one query; with many queries in flight each takes 6 µs.
+// An UPDATE takes 0.9 µs where one association has 10,000 subscriptions, and 17 µs
+// where each has an association of its own.
 //
 // What options cost:
 //

@@ -577,9 +577,10 @@ func (l *listing) matchesAll(recs []record.Record) bool {
 // the page, in the listing, and in the index of one that is out of order.
 const recordOverhead = 64
 
-// listMemory is what a page or an announcement of n records holds, in octets.
+// listMemory is what n records that came together hold, in octets.
 func listMemory(n, octets int) int { return 128 + octets + n*recordOverhead }
 
+// pageMemory is listMemory of what a page or an announcement has.
 func pageMemory(recs []record.Record, skipped []record.Skipped) int {
 	octets := 0
 	for _, r := range recs {

@@ -66,6 +66,7 @@ func (v *View) insert(p place, x *version) {
 	switch {
 	case len(run) < maxRun:
 		v.runs[p.k] = slices.Insert(run, p.i, x)
+		v.one[0] = nil // outgrown: it would hold a record that nobody counts
 	case p.i == maxRun: // as a snapshot comes: full runs
 		v.runs = slices.Insert(v.runs, p.k+1, []*version{x})
 	default:

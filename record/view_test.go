@@ -445,3 +445,32 @@ func BenchmarkView(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/record")
 	})
 }
+
+// What a view's room for one record held goes when the view outgrows it: it is
+// counted no more.
+func TestViewHoldsNothingOutgrown(t *testing.T) {
+	for _, ids := range [][]string{{"a", "b"}, {"b", "a"}, {"a", "b", "c"}} {
+		c := NewCache(CacheLimits{MaxRecords: 10, MaxLen: 1 << 20})
+		v := c.NewView(Matcher{})
+		for _, id := range ids {
+			v.Page(learnedTool(t, id, "n", 1))
+		}
+		if v.one[0] != nil {
+			t.Errorf("%v: the first is held beside the run", ids)
+		}
+		for _, id := range ids {
+			v.Withdraw([]byte(id))
+		}
+		if v.one[0] != nil || v.Len() != 0 || len(v.runs) != 0 {
+			t.Errorf("%v: %d records, %d runs after all are gone", ids, v.Len(), len(v.runs))
+		}
+		v.Page(learnedTool(t, "d", "n", 1))
+		if got := v.Records(); len(got) != 1 || got[0].ID() != "d" {
+			t.Errorf("%v: %v", ids, got)
+		}
+		v.Withdraw([]byte("d"))
+		if v.one[0] != nil {
+			t.Errorf("%v: what was withdrawn is held", ids)
+		}
+	}
+}

@@ -25,10 +25,18 @@ func TestFanOutOverAssociations(t *testing.T) {
 	defer hub.Close()
 	peers := make([]*channel.Peer, n)
 	subs := make([]*channel.Subscription, n)
+	changed := make([]chan bool, n)
 	for i := range n {
 		peers[i], _ = connect(t, channel.Config{Limits: unlimited}, channel.Config{Hub: hub, Limits: unlimited})
+		changed[i] = make(chan bool, 1)
 		var err error
-		if subs[i], err = peers[i].Subscribe(record.Filter{}, func(channel.Event) {}); err != nil {
+		subs[i], err = peers[i].Subscribe(record.Filter{}, func(channel.Event) {
+			select {
+			case changed[i] <- true:
+			default:
+			}
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +52,6 @@ func TestFanOutOverAssociations(t *testing.T) {
 	wg.Go(func() {
 		for _, p := range peers[:ended] {
 			p.Close()
-			time.Sleep(time.Millisecond)
 		}
 	})
 	for k := range 4 {
@@ -63,10 +70,11 @@ func TestFanOutOverAssociations(t *testing.T) {
 	want := set.Snapshot().Digest()
 	for i, s := range subs[ended:] {
 		for s.Digest() != want {
-			if ctx.Err() != nil {
+			select {
+			case <-changed[ended+i]:
+			case <-ctx.Done():
 				t.Fatalf("subscription %d differs: %v, %+v", i, s.Err(), peers[ended+i].Stats())
 			}
-			time.Sleep(time.Millisecond)
 		}
 	}
 	for i, p := range peers[ended:] {

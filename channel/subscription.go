@@ -37,7 +37,6 @@ type Subscription struct {
 	waiting   int // octets that the events hold, as Peer.held has them
 	mergedTo  int // events left by the last merge
 	events    fifo[Event]
-	event     [1]Event // room for one of them
 
 	filter   record.Filter // normalised; not guarded
 	number   uint64        // of the corr
@@ -76,7 +75,6 @@ const (
 func (p *Peer) Subscribe(f record.Filter, handler func(Event)) (*Subscription, error) {
 	f = f.Normalize()
 	s := &Subscription{p: p, filter: f, matcher: f.Matcher(), handler: handler}
-	s.events.items = s.event[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.numOwn+len(p.stale) >= p.lim.MaxOwnSubscriptions {
@@ -529,7 +527,7 @@ func (s *Subscription) call() (more bool) {
 		return true
 	}
 	if cap(s.events.items) > 4 {
-		s.events = fifo[Event]{items: s.event[:0]}
+		s.events = fifo[Event]{}
 	}
 	s.queued, s.mergedTo = false, 0
 	return false

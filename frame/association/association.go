@@ -34,7 +34,7 @@ type Association struct {
 	in  inbound  // the reading goroutine's
 	out outbound // the writing goroutine's
 
-	quiet      atomic.Bool   // the reader calls reply soon
+	quiet      atomic.Bool   // the reader calls reply when it has dealt with its frame, so that Wake need not wake the writer
 	wake       chan struct{} // one slot: the writer has something to look at
 	alert      atomic.Bool   // something of queue or state changed
 	readerDone chan struct{}

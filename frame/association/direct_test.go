@@ -97,15 +97,17 @@ func TestReplyDoesNotWait(t *testing.T) {
 	}
 	cu.want(t, "after the stall", want...)
 	su.want(t, "the questions", repeat(n, message{0x100, "?"})...)
-	for wait := time.Now(); ; time.Sleep(time.Millisecond) {
+	timeout := time.After(10 * time.Second)
+	for done := false; !done; {
 		su.mu.Lock()
-		done := su.written == n
+		done = su.written == n
 		su.mu.Unlock()
-		if done {
-			break
-		}
-		if time.Since(wait) > 10*time.Second {
-			t.Fatal("not reported as written")
+		if !done {
+			select {
+			case <-su.changed:
+			case <-timeout:
+				t.Fatal("not reported as written")
+			}
 		}
 	}
 }

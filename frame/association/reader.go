@@ -27,7 +27,6 @@ type inbound struct {
 	closed    bool      // the peer sent CLOSE
 	hello     helloState
 
-	quiet   bool      // as Association.quiet
 	idleAt  time.Time // the read deadline that is set; zero for none
 	pongs   bucket    // PONGs that may be sent
 	changes bucket    // changes of keys that the peer may make
@@ -44,7 +43,7 @@ func (a *Association) read() {
 		}
 		a.receive(h, raw)
 	}
-	a.setQuiet(false)
+	a.quiet.Store(false)
 	a.nudge()
 	if a.lingers.Load() {
 		a.conn.SetReadDeadline(time.Time{}) // the writer bounds it
@@ -57,8 +56,8 @@ func (a *Association) read() {
 func (a *Association) next() (frame.Header, []byte, error) {
 	for {
 		if !a.in.frames.Ready() {
-			if a.in.quiet {
-				a.setQuiet(false)
+			if a.quiet.Load() {
+				a.quiet.Store(false)
 				a.reply()
 			}
 			if a.in.row > 0 {
@@ -73,7 +72,11 @@ func (a *Association) next() (frame.Header, []byte, error) {
 		}
 		a.in.row++
 		h, raw, err := a.in.frames.Next()
-		a.setQuiet(err == nil && a.in.row == 1 && a.in.last == 1 && a.direct != nil && !a.in.frames.Ready())
+		if err == nil && a.direct != nil && a.in.row == 1 && a.in.last == 1 && !a.in.frames.Ready() {
+			// Frames come one at a time. Where several come at once, so do the replies,
+			// and another processor had better begin with them.
+			a.quiet.Store(true)
+		}
 		if err != nil && !a.in.idleAt.IsZero() && errors.Is(err, os.ErrDeadlineExceeded) {
 			a.in.frames.Shrink()
 			a.in.idleAt = time.Time{}
@@ -81,17 +84,6 @@ func (a *Association) next() (frame.Header, []byte, error) {
 			continue
 		}
 		return h, raw, err
-	}
-}
-
-// setQuiet says whether reply is called when the frame read last has been dealt
-// with, so that Wake need not wake the writing goroutine. That is where frames come
-// one at a time; where several come at once, so do the replies, and another
-// processor had better begin with them.
-func (a *Association) setQuiet(quiet bool) {
-	if quiet != a.in.quiet {
-		a.in.quiet = quiet
-		a.quiet.Store(quiet)
 	}
 }
 

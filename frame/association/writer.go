@@ -196,7 +196,7 @@ func (a *Association) tryReply() bool {
 	}
 	w.borrow(a.cfg.buffers)
 	w.now = time.Now()
-	for !w.full() && !w.done && a.state.Load() == stateOpen && a.pull() {
+	for !w.full() && a.state.Load() == stateOpen && a.pull() {
 	}
 	if len(w.buf) > directLen { // the peer's processor is to begin before all of it is written
 		return false

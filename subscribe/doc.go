@@ -37,16 +37,16 @@
 // # Concurrency
 //
 // A change that concerns 64 associations or more is sent by goroutines of the hub,
-// at most half as many as there are processors, which call the flush of each
-// outbox and end when all have been; otherwise none is started. All methods may be
-// called concurrently, but for Outbox.Next and Subscription.AppendFrame of one
-// outbox, of which one is called at a time. A publisher waits for no subscriber: it holds the hub's lock, and
-// an outbox's at a time, long enough to queue a pointer, and for a subscriber
-// that is more than MaxQueued changes behind to merge two of them. Nothing is
-// encoded under either but the change of one small record, under the outbox's, and
-// neither is held while wake or cursor is called. A
-// source tells of its changes with its own lock held, so wake must not block nor
-// call the source, the hub or the outbox.
+// at most half as many as there are processors, which call the flush of each outbox
+// and end when all have been; otherwise none is started. All methods may be called
+// concurrently, but for Outbox.Next and Subscription.AppendFrame of one outbox, of
+// which one is called at a time. A publisher waits for no subscriber: it holds the
+// hub's lock, and an outbox's at a time, long enough to queue a pointer, and for a
+// subscriber that is more than MaxQueued changes behind to merge two of them.
+// Nothing is encoded under either but the change of one small record, under the
+// outbox's, and neither is held while wake or cursor is called. A source tells of
+// its changes with its own lock held, so wake must not block nor call the source,
+// the hub or the outbox.
 //
 // # Speed
 //

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/npamp/disco/record"
 )
@@ -54,21 +53,22 @@ func TestRelay(t *testing.T) {
 
 // Without SetFlush the relay wakes.
 func TestRelayWakes(t *testing.T) {
-	set := newSet()
-	h := NewHub(set)
-	defer h.Close()
-	var woken atomic.Int64
-	const n = 2 * crowd
-	for i := range n {
-		o := NewOutbox(func() { woken.Add(1) })
-		x := subscribeTo(t, h, o, fmt.Sprint(i), record.Filter{}, Options{})
-		drain(t, o, all, x)
-	}
-	woken.Store(0)
-	put(t, set, tool(t, "t1", "a", 1))
-	for wait := time.Now(); woken.Load() != n; time.Sleep(time.Millisecond) {
-		if time.Since(wait) > 10*time.Second {
-			t.Fatalf("%d of %d woken", woken.Load(), n)
+	synctest.Test(t, func(t *testing.T) {
+		set := newSet()
+		h := NewHub(set)
+		defer h.Close()
+		var woken atomic.Int64
+		const n = 2 * crowd
+		for i := range n {
+			o := NewOutbox(func() { woken.Add(1) })
+			x := subscribeTo(t, h, o, fmt.Sprint(i), record.Filter{}, Options{})
+			drain(t, o, all, x)
 		}
-	}
+		woken.Store(0)
+		put(t, set, tool(t, "t1", "a", 1))
+		synctest.Wait()
+		if woken.Load() != n {
+			t.Errorf("%d of %d woken", woken.Load(), n)
+		}
+	})
 }

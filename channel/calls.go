@@ -53,11 +53,7 @@ func (p *Peer) schedule(c caller) {
 func (p *Peer) watchCalls() {
 	q := &p.calls
 	q.watched, q.moved = true, false
-	if q.watch == nil {
-		q.watch = time.AfterFunc(callPatience, p.checkCalls)
-	} else {
-		q.watch.Reset(callPatience)
-	}
+	setTimer(&q.watch, callPatience, p.checkCalls)
 }
 
 func (p *Peer) checkCalls() {

@@ -69,11 +69,7 @@ func (p *Peer) issue(c *chain, pos record.Position) disco.Cursor {
 
 func (p *Peer) expireIn(d time.Duration) {
 	d = min(d, watchInterval) // the set may change meanwhile, and a snapshot cost more
-	if p.expiry == nil {
-		p.expiry = time.AfterFunc(d, p.expire)
-	} else {
-		p.expiry.Reset(d)
-	}
+	setTimer(&p.expiry, d, p.expire)
 }
 
 func (p *Peer) expire() {

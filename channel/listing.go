@@ -234,11 +234,7 @@ func (p *Peer) lookAfter(l *listing) {
 		return
 	}
 	p.lookAt = due
-	if p.impatient == nil {
-		p.impatient = time.AfterFunc(time.Until(due), p.look)
-	} else {
-		p.impatient.Reset(time.Until(due))
-	}
+	setTimer(&p.impatient, time.Until(due), p.look)
 }
 
 func (p *Peer) look() {

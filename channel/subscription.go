@@ -123,13 +123,10 @@ func (s *Subscription) await() {
 
 // after sets the timer; a negative d switches it off.
 func (s *Subscription) after(d time.Duration) {
-	switch {
-	case d < 0:
+	if d < 0 {
 		s.stopTimer()
-	case s.timer == nil:
-		s.timer = time.AfterFunc(d, s.tick)
-	default:
-		s.timer.Reset(d)
+	} else {
+		setTimer(&s.timer, d, s.tick)
 	}
 }
 

@@ -147,12 +147,8 @@ func (p *Peer) holdBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watch()
-	switch {
-	case p.life.closing:
-	case p.interval == nil:
-		p.interval = time.AfterFunc(time.Until(due), p.tr.Wake)
-	default:
-		p.interval.Reset(time.Until(due))
+	if !p.life.closing {
+		setTimer(&p.interval, time.Until(due), p.tr.Wake)
 	}
 }
 
@@ -200,11 +196,7 @@ func (p *Peer) watch() {
 	if p.lim.StallTimeout >= 0 {
 		wait = min(wait, p.lim.StallTimeout)
 	}
-	if p.stall == nil {
-		p.stall = time.AfterFunc(wait, p.checkStall)
-	} else {
-		p.stall.Reset(wait)
-	}
+	setTimer(&p.stall, wait, p.checkStall)
 }
 
 func (p *Peer) checkStall() {
@@ -247,6 +239,15 @@ func (p *Peer) unread() bool {
 		return now.Sub(p.over) >= grace
 	}
 	return false
+}
+
+// setTimer sets a timer, which is made when it is first needed.
+func setTimer(t **time.Timer, d time.Duration, f func()) {
+	if *t == nil {
+		*t = time.AfterFunc(d, f)
+	} else {
+		(*t).Reset(d)
+	}
 }
 
 // timers returns the peer's own timers. p.mu is held.

@@ -33,12 +33,7 @@ build: ## the command
 	$(GO) build -o disco-probe ./cmd/disco-probe
 
 fuzz: ## each fuzz target for FUZZTIME
-	@set -e; for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "$$pkg $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
-	  done; \
-	done
+	@GO="$(GO)" fuzz/each.sh $(FUZZTIME)
 
 model: ## the state machine, exhaustively; needs Debian's spin and a C compiler
 	@dir=$$(mktemp -d) && cp testvectors/model/discovery.pml $$dir && cd $$dir && spin -a $(MODEL) discovery.pml >/dev/null && \

@@ -140,6 +140,8 @@ const (
 	keepAliveTimeout  = 10 * time.Second       // for an answer to a liveness PING
 	idleAfter         = time.Second            // of silence, before the reader gives large buffers back
 	batchLen          = 64 << 10               // octets written at once, about
+	longBatch         = 32 << 10               // octets; of more TLS makes more than two records
+	gatherLen         = 64 << 10               // octets of records that are written at once, about
 	directLen         = 16 << 10               // octets that reply writes at most
 	batchFrames       = 32                     // frames written at once
 	idleBuffer        = 4 << 10                // octets of the reader's buffer when idle, and of a new batch

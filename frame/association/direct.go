@@ -11,6 +11,7 @@ import (
 // A directConn is a TCP connection, under TLS, that can be written to without
 // waiting: what the socket has no room for is kept until drain. That is how reply
 // writes. The frames that come next must not wait for a peer that reads nothing.
+// It also has the records of a long batch written together.
 type directConn struct {
 	net.Conn
 	raw syscall.RawConn
@@ -18,8 +19,10 @@ type directConn struct {
 	trying atomic.Bool  // Write does not wait; set by whoever holds outbound.mu
 	kept   atomic.Int64 // len(rest)
 
-	mu   sync.Mutex
-	rest []byte // written, and not yet taken by the socket
+	mu       sync.Mutex
+	rest     []byte // written, and not yet taken by the socket
+	gathers  bool   // Write does
+	gathered []byte // for the socket to be given at once
 
 	// Of the attempt under way; here, so that it allocates nothing.
 	attempt func(fd uintptr) bool
@@ -67,7 +70,13 @@ func (c *directConn) Write(b []byte) (int, error) {
 		if err := c.flush(); err != nil {
 			return 0, err
 		}
-		return c.Conn.Write(b)
+		if !c.gathers {
+			return c.Conn.Write(b)
+		}
+		if c.gathered = append(c.gathered, b...); len(c.gathered) < gatherLen {
+			return len(b), nil
+		}
+		return len(b), c.flushGathered()
 	}
 	taken := 0
 	if len(c.rest) == 0 {
@@ -86,6 +95,33 @@ func (c *directConn) Write(b []byte) (int, error) {
 		c.kept.Store(int64(len(c.rest)))
 	}
 	return len(b), nil
+}
+
+// writeLong has t, which is the TLS over c, write b: four records at a time. One at
+// a time, which is how TLS writes them, a listing of 10,000 takes an eighth more.
+// It gathers in room.
+func (c *directConn) writeLong(t net.Conn, b []byte, room *[]byte) error {
+	c.mu.Lock()
+	c.gathers, c.gathered = true, (*room)[:0]
+	c.mu.Unlock()
+	_, err := t.Write(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		err = c.flushGathered()
+	}
+	*room = c.gathered[:0]
+	c.gathers, c.gathered = false, nil
+	return err
+}
+
+func (c *directConn) flushGathered() error {
+	if len(c.gathered) == 0 {
+		return nil
+	}
+	_, err := c.Conn.Write(c.gathered)
+	c.gathered = c.gathered[:0]
+	return err
 }
 
 // drain writes what is kept.

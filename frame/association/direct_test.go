@@ -269,3 +269,83 @@ func TestDirectConn(t *testing.T) {
 		t.Errorf("closed: %v", err)
 	}
 }
+
+// A countedConn counts what is written to a socket.
+type countedConn struct {
+	*net.TCPConn
+	writes, octets int
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.writes++
+	c.octets += len(b)
+	return c.TCPConn.Write(b)
+}
+
+// A recorder is a stand-in for TLS.
+type recorder struct {
+	net.Conn
+	then func() // what happens when all is written
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	n := 0
+	for len(b) > 0 {
+		m, err := r.Conn.Write(b[:min(len(b), 16<<10)])
+		if err != nil {
+			return n, err
+		}
+		n, b = n+m, b[m:]
+	}
+	r.then()
+	return n, nil
+}
+
+// A long batch goes out in few writes, whole and in order, and before what follows.
+func TestWriteLong(t *testing.T) {
+	cc, sc := tcpPair(t)
+	defer cc.Close()
+	defer sc.Close()
+	counted := &countedConn{TCPConn: sc}
+	d, ok := Direct(counted).(*directConn)
+	if !ok {
+		t.Skip("not on this system")
+	}
+	got := make(chan []byte)
+	go func() {
+		b, _ := io.ReadAll(cc)
+		got <- b
+	}()
+	var sent bytes.Buffer
+	var room []byte
+	for i, x := range []struct{ n, writes int }{{1, 1}, {64 << 10, 1}, {64<<10 + 1, 2}, {120_000, 2}, {1 << 20, 16}, {0, 0}} {
+		b := bytes.Repeat([]byte{byte('a' + i)}, x.n)
+		sent.Write(b)
+		before := counted.writes
+		tls := &recorder{d, func() {
+			if i == 3 { // another's record, while the last ones of the batch are gathered
+				d.Write([]byte("alert"))
+				sent.WriteString("alert")
+			}
+		}}
+		if err := d.writeLong(tls, b, &room); err != nil {
+			t.Fatal(err)
+		}
+		if n := counted.writes - before; n != x.writes || counted.octets != sent.Len() {
+			t.Errorf("%d octets: %d writes, want %d; %d octets of %d", x.n, n, x.writes, counted.octets, sent.Len())
+		}
+		sent.WriteString("next")
+		if d.Write([]byte("next")); counted.octets != sent.Len() {
+			t.Errorf("after %d octets Write still gathers", x.n)
+		}
+	}
+	sc.CloseWrite()
+	if b := <-got; !bytes.Equal(b, sent.Bytes()) {
+		t.Errorf("%d octets came of %d, or others", len(b), sent.Len())
+	}
+	for _, n := range []int{10, 1 << 20} { // fails when it is flushed, and before
+		if err := d.writeLong(&recorder{d, func() {}}, make([]byte, n), &room); err == nil {
+			t.Errorf("%d octets are written to what is closed", n)
+		}
+	}
+}

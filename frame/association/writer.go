@@ -150,11 +150,18 @@ func (a *Association) fill() {
 	}
 }
 
-// flush writes the batch, in one Write.
+// flush writes the batch.
 func (a *Association) flush() error {
 	w := &a.out
 	a.guard.begin(a, time.Now()) // not w.now: what endpoints took to make their frames is theirs
-	_, err := a.conn.Write(w.buf)
+	var err error
+	if a.direct != nil && len(w.buf) > longBatch {
+		room := a.cfg.buffers.get()
+		err = a.direct.writeLong(a.conn, w.buf, room)
+		a.cfg.buffers.put(room)
+	} else {
+		_, err = a.conn.Write(w.buf)
+	}
 	a.guard.end()
 	if err != nil {
 		return err

@@ -31,9 +31,11 @@ func (p *Peer) Dangling(agent record.Record) []record.ID {
 }
 
 // learn takes a whole listing into the cache, on the caller's goroutine and a
-// few records at a time, so that the reader need not wait for all of it.
-func (p *Peer) learn(began record.Epoch, recs []record.Record) {
+// few records at a time, so that the reader need not wait for all of it. The cache
+// remembers its order, unless it remembers that of a longer one of something else.
+func (p *Peer) learn(l *listing, recs []record.Record) {
 	const batch = 256
+	inOrder := false
 	for at := 0; at < len(recs); at += batch {
 		n := min(batch, len(recs)-at)
 		p.mu.Lock()
@@ -41,11 +43,18 @@ func (p *Peer) learn(began record.Epoch, recs []record.Record) {
 			p.mu.Unlock()
 			return
 		}
+		if at == 0 && (l.matcher == p.listed || len(recs) >= p.cache.NumListed()) {
+			inOrder, p.listed = true, l.matcher
+		}
 		var refused uint64
 		for i, r := range recs[at : at+n] {
-			p.learned(p.cache.LearnListed(at+i, r, began), &refused)
+			if inOrder {
+				p.learned(p.cache.LearnListed(at+i, r, l.epoch), &refused)
+			} else {
+				p.learned(p.cache.Learn(r, l.epoch), &refused)
+			}
 		}
-		if at+n == len(recs) {
+		if inOrder && at+n == len(recs) {
 			p.cache.EndListed(len(recs))
 		}
 		p.mu.Unlock()

@@ -63,7 +63,7 @@ func (p *Peer) Query(ctx context.Context, q Query) (*Listing, error) {
 		}
 	}
 	out := &Listing{Records: l.merged.records(), Skipped: l.skipped, Tolerant: q.Tolerant, Pages: l.pages}
-	p.learn(l.epoch, out.Records)
+	p.learn(l, out.Records)
 	return out, nil
 }
 
@@ -125,7 +125,8 @@ type listing struct {
 	room       [96]byte // for the request
 	asked, got int      // QUERYs sent and RESULTs received under the corr
 	cursor     disco.Cursor
-	queue      []*Page // not merged yet
+	last       record.ID // of the record that came last
+	queue      []*Page   // not merged yet
 	first      [1]*Page
 	octets     int  // held by the queue and by what was merged
 	waits      bool // a further page is to come, and not asked for yet
@@ -161,6 +162,9 @@ func (p *Peer) list(q Query, single bool) (*listing, error) {
 	if err := p.mayAsk(); err != nil {
 		return nil, err
 	}
+	if l.matcher == p.listed {
+		l.merged.likely = p.cache.NumListed()
+	}
 	l.begin()
 	return l, nil
 }
@@ -182,7 +186,7 @@ func (p *Peer) mayAsk() error {
 // methods of listing up to next.
 func (l *listing) begin() {
 	l.epoch = l.p.cache.Epoch()
-	l.cursor, l.waits, l.fresh = "", false, false
+	l.cursor, l.last, l.waits, l.fresh = "", "", false, false
 	l.register()
 	l.ask(false)
 }
@@ -292,6 +296,9 @@ func (l *listing) result(r disco.Result) {
 		l.end(fmt.Errorf("%w: MaxPeerMemory", ErrLimit))
 		return
 	}
+	if n := len(r.Records); n > 0 {
+		l.last = r.Records[n-1].ID()
+	}
 	l.hold(n)
 	l.queue = append(l.queue, page)
 	switch {
@@ -369,7 +376,7 @@ func (l *listing) stop() {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	l.retire()
-	l.queue, l.first, l.merged, l.skipped = nil, [1]*Page{}, merge{}, nil // a QUERY that still waits for the link keeps l
+	l.queue, l.first, l.last, l.merged, l.skipped = nil, [1]*Page{}, "", merge{}, nil // a QUERY that still waits for the link keeps l
 	l.hold(-l.octets)
 }
 
@@ -591,8 +598,9 @@ func pageMemory(recs []record.Record, skipped []record.Skipped) int {
 // merge collects records by record_id. As long as they come in ascending order,
 // which is how we send them, it is a plain append.
 type merge struct {
-	list  []record.Record
-	index map[record.ID]int // where each is; made when the order is first broken
+	list   []record.Record
+	likely int               // how many there will be
+	index  map[record.ID]int // where each is; made when the order is first broken
 }
 
 type merged int
@@ -627,7 +635,7 @@ func (m *merge) extend(recs []record.Record) bool {
 		return true
 	}
 	if n := len(m.list) + len(recs); n > cap(m.list) {
-		m.list = slices.Grow(m.list, max(n, 2*cap(m.list))-len(m.list))
+		m.list = slices.Grow(m.list, max(n, 2*cap(m.list), m.likely)-len(m.list))
 	}
 	m.list = append(m.list, recs...)
 	return true

@@ -64,7 +64,8 @@ type Peer struct {
 	stale   map[*Subscription]struct{} // that wait to be asked for afresh, and have no corr
 	retired retiredCorrs
 	cache   *record.Cache
-	held    int // octets of listings and queues in progress
+	listed  record.Matcher // of the listing whose order the cache remembers
+	held    int            // octets of listings and queues in progress
 	pusher  bool
 
 	impatient *time.Timer // looks after listings that wait, see listing.go

@@ -2,10 +2,12 @@ package channel
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/npamp/disco/disco"
 	"github.com/npamp/disco/frame"
+	"github.com/npamp/disco/record"
 )
 
 // endpoint is what the transport sees of a Peer.
@@ -161,7 +163,9 @@ type refusal struct {
 
 // result takes a RESULT to the exchange that its corr names (§4.2).
 func (p *Peer) result(payload []byte) {
-	r, err := disco.ParseResultAhead(payload, &p.opts, p.ahead)
+	known := p.expected(payload)
+	r, err := disco.ParseResultAhead(payload, &p.opts, known, p.ahead)
+	giveBack(known)
 	if err != nil {
 		p.malformed(disco.TypeResult, err)
 		return
@@ -176,6 +180,35 @@ func (p *Peer) result(payload []byte) {
 	}
 	p.stats.Skipped += uint64(len(r.Skipped))
 	x.result(r)
+}
+
+// expected returns what the page of a listing probably has: what the last one of the
+// same filter had after the record that came last. With it a listing of 10,000
+// takes half as long. It is nil for none, and to be given back.
+func (p *Peer) expected(payload []byte) []record.Record {
+	corr, n := disco.ResultHead(payload)
+	if n == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l, ok := p.own.find(number(&p.own, corr)).(*listing)
+	if !ok || l.matcher != p.listed {
+		return nil
+	}
+	known := expectations.Get().(*[pageRecords]record.Record)
+	return p.cache.AppendListed(known[:0], l.last, min(n, pageRecords))
+}
+
+const pageRecords = 1024 // [C42]
+
+var expectations = sync.Pool{New: func() any { return new([pageRecords]record.Record) }}
+
+func giveBack(known []record.Record) {
+	if known != nil {
+		clear(known)
+		expectations.Put((*[pageRecords]record.Record)(known[:pageRecords]))
+	}
 }
 
 // ahead looks at a RESULT that is about to be copied.

@@ -56,6 +56,8 @@ func BenchmarkParseResult(b *testing.B) {
 		}
 		run("view", func() error { _, err := ParseResultView(payload, nil); return err })
 		run("owned", func() error { _, err := ParseResult(payload, nil); return err })
+		known := corpusResult(b, n).Records
+		run("known", func() error { _, err := ParseResultAhead(payload, nil, known, func(ResultView) {}); return err })
 		run("fxamacker", func() error { _, err := fxParse(dec, payload); return err })
 		run("floor", func() error { floor(dst, payload, texts); return nil })
 	}

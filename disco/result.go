@@ -92,15 +92,16 @@ func AppendResultTail(b []byte, complete bool, cursor Cursor) []byte {
 // string that all of it shares, and a slice of records. The error is a
 // *PayloadError.
 func ParseResult(b []byte, o *Options) (Result, error) {
-	return ParseResultAhead(b, o, func(ResultView) {})
+	return ParseResultAhead(b, o, nil, func(ResultView) {})
 }
 
 // ParseResultAhead is ParseResult that shows the payload as soon as it is found
 // to be right, before it is copied: so that the next page can be asked for, which
-// takes as long to come as the copy takes.
-func ParseResultAhead(b []byte, o *Options, ahead func(ResultView)) (Result, error) {
+// takes as long to come as the copy takes. known are records that may be in it, see
+// record.Marks; those that are share their memory instead of the result's.
+func ParseResultAhead(b []byte, o *Options, known []record.Record, ahead func(ResultView)) (Result, error) {
 	s := o.settings()
-	var marks record.Marks
+	marks := record.Marks{Known: known}
 	v, i := scanResult(b, &s, &marks)
 	if err := s.verdict(b, TypeResult, i); err != nil {
 		return Result{}, err
@@ -111,6 +112,17 @@ func ParseResultAhead(b []byte, o *Options, ahead func(ResultView)) (Result, err
 	r.Records, r.Skipped, tail = v.Records.Own(&marks, v.Corr, v.Cursor)
 	r.Corr, r.Cursor = Corr(tail[:len(v.Corr)]), Cursor(tail[len(v.Corr):])
 	return r, nil
+}
+
+// ResultHead returns the corr, in place, of a payload that starts as a RESULT does,
+// and how many records it says to have; nil for another. What comes after is not
+// looked at.
+func ResultHead(b []byte) (corr []byte, n int) {
+	corr, _, i := scanEnvelope(b, TypeResult)
+	if n, i = dcbor.Array(b, dcbor.Key(b, i, keyRecords)); i < 0 {
+		return nil, 0
+	}
+	return corr, n
 }
 
 // ParseResultView is ParseResult without a copy. It allocates nothing but the

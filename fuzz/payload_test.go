@@ -3,9 +3,11 @@ package fuzz
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/npamp/disco/disco"
+	"github.com/npamp/disco/record"
 	"github.com/npamp/disco/testvectors"
 )
 
@@ -127,6 +129,34 @@ func FuzzUpdateReader(f *testing.F) {
 			if !bytes.Equal(got.Corr, want.Corr) || got.Added.Len() != want.Added.Len() || got.Added.NumSkipped() != want.Added.NumSkipped() ||
 				!bytes.Equal(got.Added.Octets(), want.Added.Octets()) || !bytes.Equal(got.Withdrawn.Octets(), want.Withdrawn.Octets()) {
 				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+	})
+}
+
+// FuzzResultKnown: what is known changes nothing.
+func FuzzResultKnown(f *testing.F) {
+	set, err := testvectors.Load()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, p := range set.Payloads {
+		b := []byte(p.Octets)
+		f.Add(b, b)
+		f.Add(b, append(bytes.Clone(b[:len(b)/2]), b[len(b)/3:]...))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		for _, o := range []disco.Options{{Generation: 2, Tolerant: true}, {Generation: 3, Tolerant: true}} {
+			var known []record.Record
+			if r, err := disco.ParseResult(a, &o); err == nil {
+				known = r.Records
+			}
+			want, wantErr := disco.ParseResult(b, &o)
+			in := bytes.Clone(b)
+			got, err := disco.ParseResultAhead(in, &o, known, func(disco.ResultView) {})
+			clear(in)
+			if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(err, wantErr) {
+				t.Fatalf("%+v, %v\nwant %+v, %v", got, err, want, wantErr)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 )
 
 // CacheLimits bounds a Cache. Zero means none of it is kept.
@@ -183,6 +184,23 @@ func (c *Cache) EndListed(n int) {
 	if c.trail = c.trail[:n]; n < cap(c.trail)/4 {
 		c.trail = slices.Clone(c.trail)
 	}
+}
+
+// NumListed returns the number of records of the last listing.
+func (c *Cache) NumListed() int { return len(c.trail) }
+
+// AppendListed appends up to n records of the last listing, in its order, that come
+// after the id, or from the first on if that is empty. It searches as if they were
+// ascending.
+func (c *Cache) AppendListed(b []Record, after ID, n int) []Record {
+	at := 0
+	if after != "" {
+		at = sort.Search(len(c.trail), func(i int) bool { return c.trail[i].v.rec.ID() > after })
+	}
+	for _, s := range c.trail[at:min(at+n, len(c.trail))] {
+		b = append(b, s.v.rec)
+	}
+	return b
 }
 
 // Announce takes a record of an ANNOUNCE: it primes, and confirms nothing.

@@ -113,3 +113,36 @@ func BenchmarkLearn(b *testing.B) {
 		})
 	}
 }
+
+// What a listing had is told from any place on.
+func TestAppendListed(t *testing.T) {
+	c := NewCache(CacheLimits{MaxRecords: 100, MaxLen: 1 << 20})
+	if got := c.AppendListed(nil, "", 10); len(got) > 0 || c.NumListed() > 0 {
+		t.Errorf("of no listing: %v", got)
+	}
+	var recs []Record
+	for i := range 20 {
+		recs = append(recs, learnedTool(t, fmt.Sprintf("t%02d", i), "a", 1))
+	}
+	for i, r := range recs {
+		c.LearnListed(i, r, 0)
+	}
+	c.EndListed(len(recs))
+	if c.NumListed() != len(recs) {
+		t.Errorf("%d records", c.NumListed())
+	}
+	between := ID(string(recs[4].ID()) + "\x00")
+	for _, x := range []struct {
+		after ID
+		n     int
+		want  []Record
+	}{
+		{"", 3, recs[:3]}, {"", 100, recs}, {"", 0, nil},
+		{recs[0].ID(), 2, recs[1:3]}, {recs[17].ID(), 10, recs[18:]}, {recs[19].ID(), 10, nil},
+		{between, 1, recs[5:6]}, {"\x00", 1, recs[:1]}, {"\xff", 1, nil},
+	} {
+		if got := c.AppendListed(nil, x.after, x.n); !slices.Equal(got, x.want) {
+			t.Errorf("%d after %x: %x, want %x", x.n, x.after, got, x.want)
+		}
+	}
+}

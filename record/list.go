@@ -2,6 +2,7 @@ package record
 
 import (
 	"iter"
+	"math"
 	"strings"
 
 	"github.com/npamp/disco/frame/dcbor"
@@ -16,11 +17,62 @@ type List struct {
 	skipped int    // of which this many have an unknown kind
 }
 
-// Marks are the lengths in octets of the first records of a List, for as many
-// as a page has [C42]; 0 for a longer one. Own then need not look for where each
-// ends, which is a third of its time (BenchmarkParseResult). They are kept apart
-// so that a List stays small and Marks stay on the stack.
-type Marks [1024]uint16
+// Marks are what ScanList remembers for Own of one List, of as many records as a
+// page has [C42]. They are kept apart so that a List stays small and Marks stay on the
+// stack.
+type Marks struct {
+	// Known are records that may come, in the order in which they would. Where one
+	// of them does, its octets are compared, and neither checked nor copied: a page
+	// of nothing else takes an eighth of the time and a ninth of the memory
+	// (BenchmarkParseResult). They must have been checked in the same mode.
+	Known []Record
+
+	lens   [pageLen]uint16 // in octets; 0 for a longer one. To look for the ends takes Own a third of its time (BenchmarkParseResult)
+	from   [pageLen]uint16 // 1 and the place in Known of a record that came from there
+	kept   int             // octets of those
+	at     int             // in Known: what came, or would have come, is before
+	misses int             // in a row
+}
+
+const (
+	pageLen   = 1024
+	maxMisses = 16 // in a row, before nothing is expected any more
+)
+
+// next returns where the record that starts at b[i], the k-th, ends if it is the
+// one that is expected, else i. A record is not the start of another, so that
+// nothing else can start with its octets.
+func (m *Marks) next(b []byte, i, k int) int {
+	if m.at >= min(len(m.Known), math.MaxUint16) {
+		return i
+	}
+	s := m.Known[m.at].s
+	if len(s) > math.MaxUint16 || len(b)-i < len(s) || string(b[i:i+len(s)]) != s {
+		return i
+	}
+	m.at++
+	m.misses = 0
+	m.kept += len(s)
+	m.lens[k], m.from[k] = uint16(len(s)), uint16(m.at)
+	return i + len(s)
+}
+
+// scanned takes a record that was not the expected one. Those that would have come
+// before it do not come any more.
+func (m *Marks) scanned(r Ref, k int) {
+	if len(r.b) <= math.MaxUint16 {
+		m.lens[k] = uint16(len(r.b))
+	}
+	if m.misses++; m.misses > maxMisses {
+		m.at = len(m.Known)
+	}
+	if m.at == len(m.Known) {
+		return
+	}
+	for id := r.ID(); m.at < len(m.Known) && string(m.Known[m.at].ID()) <= string(id); {
+		m.at++
+	}
+}
 
 // ScanList checks the array of records at b[i], whose depth in the payload is
 // 2, and returns it and the index after it, negative if anything is wrong.
@@ -30,13 +82,18 @@ func ScanList(b []byte, i int, m dcbor.Mode, marks *Marks) (l List, next int) {
 	l.n = n
 	start := i
 	for k := 0; k < n && i >= 0; k++ {
-		at := i
+		at, marked := i, marks != nil && k < pageLen
+		if marked {
+			if i = marks.next(b, at, k); i > at {
+				continue
+			}
+		}
 		var known bool
-		if i, known = scan(b, i, m); !known {
+		if i, known = scan(b, at, m); !known {
 			l.skipped++
 		}
-		if marks != nil && k < len(marks) && i-at <= 0xffff {
-			marks[k] = uint16(i - at)
+		if marked && i >= 0 {
+			marks.scanned(Ref{b[at:i]}, k)
 		}
 	}
 	if i < 0 {
@@ -99,17 +156,19 @@ func KindAt(b []byte, i, k int) int {
 // with them, into one string, and returns values that share it; tail is the copy
 // of the rest. It allocates the string and a slice for each result that is not
 // empty; a record that is not kept leaves only its id. marks are ScanList's, or
-// nil.
+// nil; records that came from marks.Known are those, and not copied, unless others
+// are skipped.
 func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Skipped, tail string) {
+	if marks == nil || l.skipped > 0 {
+		marks = &unmarked
+	}
 	tailLen := 0
 	for _, v := range rest {
 		tailLen += len(v)
 	}
 	var s strings.Builder
-	if l.skipped == 0 {
-		s.Grow(len(l.b) + tailLen)
-		s.Write(l.b)
-	} else {
+	switch {
+	case l.skipped > 0:
 		skipped = make([]Skipped, 0, l.skipped)
 		s.Grow(l.keptLen() + tailLen)
 		for r := range l.All() {
@@ -120,6 +179,18 @@ func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Ski
 			s.Write(r.ID())
 			skipped = append(skipped, Skipped{ID(s.String()[start:]), r.Kind()})
 		}
+	case marks.kept > 0:
+		s.Grow(len(l.b) - marks.kept + tailLen)
+		for i, k := 0, 0; i < len(l.b); k++ {
+			n := markedLen(marks, l.b, i, k)
+			if k >= pageLen || marks.from[k] == 0 {
+				s.Write(l.b[i : i+n])
+			}
+			i += n
+		}
+	default:
+		s.Grow(len(l.b) + tailLen)
+		s.Write(l.b)
 	}
 	for _, v := range rest {
 		s.Write(v)
@@ -128,16 +199,25 @@ func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Ski
 	records = make([]Record, l.Len())
 	i := 0
 	for k := range records {
-		var next int
-		if marks != nil && l.skipped == 0 && k < len(marks) && marks[k] != 0 {
-			next = i + int(marks[k])
-		} else {
-			next = dcbor.Next(all, i)
+		if k < pageLen && marks.from[k] > 0 {
+			records[k] = marks.Known[marks.from[k]-1]
+			continue
 		}
-		records[k] = Record{all[i:next]}
-		i = next
+		n := markedLen(marks, all, i, k)
+		records[k] = Record{all[i : i+n]}
+		i += n
 	}
 	return records, skipped, all[len(all)-tailLen:]
+}
+
+var unmarked Marks
+
+// markedLen returns the length of the k-th record, which starts at b[i].
+func markedLen[T ~string | ~[]byte](m *Marks, b T, i, k int) int {
+	if k < pageLen && m.lens[k] > 0 {
+		return int(m.lens[k])
+	}
+	return dcbor.Next(b, i) - i
 }
 
 // keptLen returns how many octets Own keeps of the list.

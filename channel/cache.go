@@ -45,6 +45,7 @@ func (p *Peer) learn(l *listing, recs []record.Record) {
 		}
 		if at == 0 && (l.matcher == p.listed || len(recs) >= p.cache.NumListed()) {
 			inOrder, p.listed = true, l.matcher
+			p.cache.Expect(len(recs))
 		}
 		var refused uint64
 		for i, r := range recs[at : at+n] {

@@ -172,6 +172,18 @@ func (c *Cache) LearnListed(i int, r Record, began Epoch) Outcome {
 	return o
 }
 
+// Expect makes room for a listing of n records that is about to be learned. The
+// first on an association takes an eighth less with it.
+func (c *Cache) Expect(n int) {
+	n = min(n, c.lim.MaxRecords)
+	if c.entries == nil {
+		c.entries = make(map[ID]*entry, n)
+	}
+	if n > cap(c.trail) {
+		c.trail = slices.Grow(c.trail, n-len(c.trail))
+	}
+}
+
 // EndListed says that a listing had n records.
 func (c *Cache) EndListed(n int) {
 	if n >= len(c.trail) {

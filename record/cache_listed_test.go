@@ -46,6 +46,9 @@ func TestLearnListedIsLearn(t *testing.T) {
 			default:
 				began := []Epoch{listed.Epoch(), 0}[rng.IntN(2)]
 				recs := list()
+				if rng.IntN(2) == 0 {
+					listed.Expect(len(recs))
+				}
 				for i, r := range recs {
 					if i < len(listed.trail) && listed.trail[i].v.rec == r {
 						hits++
@@ -123,6 +126,10 @@ func TestAppendListed(t *testing.T) {
 	var recs []Record
 	for i := range 20 {
 		recs = append(recs, learnedTool(t, fmt.Sprintf("t%02d", i), "a", 1))
+	}
+	c.Expect(1 << 40)
+	if n := c.Memory(); n > 100*100 {
+		t.Errorf("%d octets for 100 records to come", n)
 	}
 	for i, r := range recs {
 		c.LearnListed(i, r, 0)

@@ -94,20 +94,27 @@ func tools(tb testing.TB, n int) *record.Set {
 var unlimited = channel.Limits{QueryRate: -1, PageRate: -1, MaxListRecords: 1 << 20, MaxListLen: 1 << 30,
 	MaxSubscriptions: 1 << 20, MaxOwnSubscriptions: 1 << 20, MaxCacheRecords: 1 << 20}
 
+// A listing of what the last one had, and, unknown, of what the cache has no room for.
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{1, 100, 1000, 10000, 100000} {
-		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
-			hub := subscribe.NewHub(tools(b, n))
-			defer hub.Close()
-			c, _ := connect(b, channel.Config{Limits: unlimited}, channel.Config{Hub: hub, Limits: unlimited})
-			b.ReportAllocs()
-			for b.Loop() {
-				l, err := c.Query(context.Background(), channel.Query{})
-				if err != nil || len(l.Records) != n {
-					b.Fatal(err, len(l.Records))
+		for _, known := range []string{"", ",unknown"} {
+			b.Run(fmt.Sprintf("records=%d%s", n, known), func(b *testing.B) {
+				hub := subscribe.NewHub(tools(b, n))
+				defer hub.Close()
+				limits := unlimited
+				if known != "" {
+					limits.MaxCacheRecords = 1
 				}
-			}
-		})
+				c, _ := connect(b, channel.Config{Limits: limits}, channel.Config{Hub: hub, Limits: unlimited})
+				b.ReportAllocs()
+				for b.Loop() {
+					l, err := c.Query(context.Background(), channel.Query{})
+					if err != nil || len(l.Records) != n {
+						b.Fatal(err, len(l.Records))
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -297,14 +297,20 @@ func (c *Cache) take(s source, began Epoch, confirms bool) (*version, Outcome) {
 		return held, o
 	}
 
-	r := s.copy()
-	id := r.ID()
-	if held == nil && c.buried(id, r.Revision(), began) {
+	r := s.rec
+	if r.IsZero() {
+		r = s.copy()
+	}
+	if held == nil && c.buried(r.ID(), r.Revision(), began) {
 		return nil, Stale
 	}
 	if !c.room(held, r, confirms) {
 		return held, Refused
 	}
+	if !s.rec.IsZero() {
+		r = s.copy() // only now: there may be no room for any of a listing
+	}
+	id := r.ID()
 	v := c.keep(r)
 	if e == nil {
 		e = new(entry)

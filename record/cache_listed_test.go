@@ -153,3 +153,17 @@ func TestAppendListed(t *testing.T) {
 		}
 	}
 }
+
+// What there is no room for is not copied.
+func TestRefusedIsNotCopied(t *testing.T) {
+	c := NewCache(CacheLimits{MaxRecords: 1, MaxLen: 1 << 20})
+	c.Learn(learnedTool(t, "t1", "a", 1), 0)
+	r := learnedTool(t, "t2", "b", 1)
+	if n := testing.AllocsPerRun(100, func() {
+		if o := c.Learn(r, 0); o != Refused {
+			t.Errorf("%d", o)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -32,7 +32,7 @@ func fanOut(subs, conns int) bench.Case {
 func call(inFlight int) bench.Case { return bench.Case{Kind: bench.Call, InFlight: inFlight} }
 
 var (
-	listers   = []string{disco, plain, inTLS, mcp, etcd, natsKV, xds}
+	listers   = []string{disco, uncached, plain, inTLS, mcp, etcd, natsKV, xds}
 	followers = []string{disco, plain, inTLS, etcd, natsCore, natsKV, xds}
 	callers   = []string{disco, rawTLS, etcd, natsCore}
 )

@@ -24,6 +24,8 @@
 //
 //   - list: a connected client reads all records. Each is decoded and checked:
 //     by this library where octets are stored, by the contender's own types else.
+//     The set is the same in all rounds, which this library recognises: "disco
+//     uncached" is for what it takes where a listing brings nothing known.
 //   - fan-out: the clock starts before the change and stops in each subscriber's
 //     callback. A delivery is an UPDATE frame that reached a callback. The
 //     sustained rate is that of changes published back to back, or one after

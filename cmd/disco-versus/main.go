@@ -26,6 +26,7 @@ import (
 // contenders set cases up, by the name that the tables have.
 var contenders = map[string]bench.Open{
 	disco:    ours.Open,
+	uncached: ours.Uncached,
 	plain:    floor.Plain,
 	inTLS:    floor.TLS,
 	rawTLS:   floor.Raw,
@@ -38,6 +39,7 @@ var contenders = map[string]bench.Open{
 
 const (
 	disco    = "disco"
+	uncached = "disco uncached"
 	plain    = "floor"
 	inTLS    = "floor in TLS"
 	rawTLS   = "TLS alone"

@@ -59,7 +59,7 @@ func (r *report) svg() []byte {
 			length := (math.Log10(b.v) - from) / (math.Log10(high) - from) * (width - left - right)
 			class := "b"
 			switch b.by {
-			case disco:
+			case disco, uncached:
 				class = "d"
 			case plain, inTLS, rawTLS:
 				class = "f"

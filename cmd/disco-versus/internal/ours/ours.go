@@ -33,7 +33,17 @@ var raised = channel.Limits{
 }
 
 // Open sets a case up.
-func Open(ctx context.Context, c bench.Case) (bench.Bench, error) {
+func Open(ctx context.Context, c bench.Case) (bench.Bench, error) { return open(ctx, c, raised) }
+
+// Uncached is Open with requesters whose cache holds one record, so that they
+// recognise nothing of what the last listing had.
+func Uncached(ctx context.Context, c bench.Case) (bench.Bench, error) {
+	limits := raised
+	limits.MaxCacheRecords = 1
+	return open(ctx, c, limits)
+}
+
+func open(ctx context.Context, c bench.Case, requester channel.Limits) (bench.Bench, error) {
 	switch c.Kind {
 	case bench.Handshake:
 		return newHandshakes()
@@ -48,6 +58,7 @@ func Open(ctx context.Context, c bench.Case) (bench.Bench, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.requester = requester
 	var b bench.Bench
 	switch c.Kind {
 	case bench.List:
@@ -74,11 +85,12 @@ func Open(ctx context.Context, c bench.Case) (bench.Bench, error) {
 
 // A node is a responder that listens, and the requesters that dialled it.
 type node struct {
-	identity *bench.Identity
-	set      *record.Set
-	hub      *subscribe.Hub
-	listener *association.Listener
-	ends     []interface{ Close() error }
+	identity  *bench.Identity
+	set       *record.Set
+	hub       *subscribe.Hub
+	listener  *association.Listener
+	requester channel.Limits
+	ends      []interface{ Close() error }
 }
 
 func newKey() ed25519.PrivateKey {
@@ -160,7 +172,7 @@ func (n *node) connect(ctx context.Context, meter *bench.Meter) (client, server 
 	if server, err = channel.New(st, channel.Config{Hub: n.hub, Limits: raised}); err != nil {
 		return nil, nil, err
 	}
-	if client, err = channel.New(ct, channel.Config{Limits: raised}); err != nil {
+	if client, err = channel.New(ct, channel.Config{Limits: n.requester}); err != nil {
 		return nil, nil, err
 	}
 	n.ends = append(n.ends, client, server)

@@ -49,13 +49,15 @@
 // # Speed
 //
 // On two processors of a machine that is slow at system calls (see RESULTS.md of
-// cmd/disco-versus) a listing takes 400 ns a record at both ends together, of which
-// half is ciphers and system calls, and four to ten times that when it is the first
-// on its association: everything in it is new to the cache. A query for one record
-// takes 31 µs, nearly all of it system calls and wake-ups, so that 80 records of a
-// listing cost as much as one query; with many queries in flight each takes 6 µs.
-// An UPDATE takes 0.9 µs where one association has 10,000 subscriptions, and 17 µs
-// where each has an association of its own.
+// cmd/disco-versus) a listing takes 300 ns a record at both ends together, of which
+// most is ciphers and system calls, where its pages are mostly what the last listing
+// of the same filter had: those records are compared with the cache's, and share its
+// memory. Where nothing is known it takes twice as long, and the first on its
+// association three to ten times: everything in it is new to the cache. A query
+// for one record takes 28 µs, nearly all of it system calls and wake-ups, so that
+// 90 records of a listing cost as much as one query; with many queries in flight
+// each takes 6 µs. An UPDATE takes 0.9 µs where one association has 10,000
+// subscriptions, and 17 µs where each has an association of its own.
 //
 // What options cost:
 //
@@ -67,6 +69,7 @@
 //     Refresh, then for each change, for each such peer.
 //   - Config.PushPages takes a quarter off a long listing, against §4.3's letter.
 //   - Limits.MinUpdateInterval delays and merges: fewer frames, one timer a peer.
+//   - What a listing has beyond Limits.MaxCacheRecords is never known.
 //   - Small pages mean more round trips: 100 records a page double the time of a
 //     listing of 10,000, 10 make it ten times as long.
 //

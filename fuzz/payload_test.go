@@ -143,7 +143,14 @@ func FuzzResultKnown(f *testing.F) {
 	for _, p := range set.Payloads {
 		b := []byte(p.Octets)
 		f.Add(b, b)
-		f.Add(b, append(bytes.Clone(b[:len(b)/2]), b[len(b)/3:]...))
+		if disco.Type(p.FrameType) != disco.TypeResult {
+			continue
+		}
+		for i := len(b) / 3; i < len(b); i += 7 {
+			changed := bytes.Clone(b)
+			changed[i] ^= 1
+			f.Add(b, changed)
+		}
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		for _, o := range []disco.Options{{Generation: 2, Tolerant: true}, {Generation: 3, Tolerant: true}} {

@@ -13,7 +13,7 @@ import (
 // What the last listing had is not read anew, whatever has changed in between: the
 // records that came again share the cache's memory.
 //
-// Covers: DISC-8-01
+// Covers: DISC-8-02
 func TestListedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var recs []record.Record

@@ -34,7 +34,8 @@
 //
 // # Concurrency
 //
-// Everything here is a function of its arguments.
+// Everything here is a function of its arguments, but for an UpdateReader, which one
+// goroutine uses at a time.
 //
 // # Notes on the specification
 //

@@ -196,18 +196,16 @@ func (p *Peer) expected(payload []byte) []record.Record {
 	if !ok || l.matcher != p.listed {
 		return nil
 	}
-	known := expectations.Get().(*[pageRecords]record.Record)
-	return p.cache.AppendListed(known[:0], l.last, min(n, pageRecords))
+	known := expectations.Get().(*[record.MaxKnown]record.Record)
+	return p.cache.AppendListed(known[:0], l.last, min(n, record.MaxKnown))
 }
 
-const pageRecords = 1024 // [C42]
-
-var expectations = sync.Pool{New: func() any { return new([pageRecords]record.Record) }}
+var expectations = sync.Pool{New: func() any { return new([record.MaxKnown]record.Record) }}
 
 func giveBack(known []record.Record) {
 	if known != nil {
 		clear(known)
-		expectations.Put((*[pageRecords]record.Record)(known[:pageRecords]))
+		expectations.Put((*[record.MaxKnown]record.Record)(known[:record.MaxKnown]))
 	}
 }
 

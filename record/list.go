@@ -17,9 +17,8 @@ type List struct {
 	skipped int    // of which this many have an unknown kind
 }
 
-// Marks are what ScanList remembers for Own of one List, of as many records as a
-// page has [C42]. They are kept apart so that a List stays small and Marks stay on the
-// stack.
+// Marks are what ScanList remembers for Own of the first MaxKnown records of one
+// List. They are kept apart so that a List stays small and Marks stay on the stack.
 type Marks struct {
 	// Known are records that may come, in the order in which they would. Where one
 	// of them does, its octets are compared, and neither checked nor copied: a page
@@ -27,17 +26,17 @@ type Marks struct {
 	// (BenchmarkParseResult). They must have been checked in the same mode.
 	Known []Record
 
-	lens   [pageLen]uint16 // in octets; 0 for a longer one. To look for the ends takes Own a third of its time (BenchmarkParseResult)
-	from   [pageLen]uint16 // 1 and the place in Known of a record that came from there
-	kept   int             // octets of those
-	at     int             // in Known: what came, or would have come, is before
-	misses int             // in a row
+	lens   [MaxKnown]uint16 // in octets; 0 for a longer one. To look for the ends takes Own a third of its time (BenchmarkParseResult)
+	from   [MaxKnown]uint16 // 1 and the place in Known of a record that came from there
+	kept   int              // octets of those
+	at     int              // in Known: what came, or would have come, is before
+	misses int              // in a row
 }
 
-const (
-	pageLen   = 1024
-	maxMisses = 16 // in a row, before nothing is expected any more
-)
+// MaxKnown is how many records of a List can be known: as many as a page has [C42].
+const MaxKnown = 1024
+
+const maxMisses = 16 // in a row, before nothing is expected any more
 
 // next returns where the record that starts at b[i], the k-th, ends if it is the
 // one that is expected, else i. A record is not the start of another, so that
@@ -82,7 +81,7 @@ func ScanList(b []byte, i int, m dcbor.Mode, marks *Marks) (l List, next int) {
 	l.n = n
 	start := i
 	for k := 0; k < n && i >= 0; k++ {
-		at, marked := i, marks != nil && k < pageLen
+		at, marked := i, marks != nil && k < MaxKnown
 		if marked {
 			if i = marks.next(b, at, k); i > at {
 				continue
@@ -183,7 +182,7 @@ func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Ski
 		s.Grow(len(l.b) - marks.kept + tailLen)
 		for i, k := 0, 0; i < len(l.b); k++ {
 			n := markedLen(marks, l.b, i, k)
-			if k >= pageLen || marks.from[k] == 0 {
+			if k >= MaxKnown || marks.from[k] == 0 {
 				s.Write(l.b[i : i+n])
 			}
 			i += n
@@ -199,7 +198,7 @@ func (l List) Own(marks *Marks, rest ...[]byte) (records []Record, skipped []Ski
 	records = make([]Record, l.Len())
 	i := 0
 	for k := range records {
-		if k < pageLen && marks.from[k] > 0 {
+		if k < MaxKnown && marks.from[k] > 0 {
 			records[k] = marks.Known[marks.from[k]-1]
 			continue
 		}
@@ -214,7 +213,7 @@ var unmarked Marks
 
 // markedLen returns the length of the k-th record, which starts at b[i].
 func markedLen[T ~string | ~[]byte](m *Marks, b T, i, k int) int {
-	if k < pageLen && m.lens[k] > 0 {
+	if k < MaxKnown && m.lens[k] > 0 {
 		return int(m.lens[k])
 	}
 	return dcbor.Next(b, i) - i
